@@ -295,7 +295,7 @@ fn damaged_release_is_named() {
                 ("release-metadata", "{\"kind\":\"x\",\"version\":\"1.0.0\"}"),
                 ("image-references", "{}"),
             ],
-            "file release-metadata: field kind: \"x\" is not",
+            "file release-metadata: unrecognized Cincinnati metadata kind \"x\"",
         ),
         (
             [

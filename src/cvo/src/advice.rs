@@ -155,7 +155,7 @@ impl Question {
             let why = format!("unexpected HTTP status: {status}");
             return Err(NoAdvice::of_answer("ResponseFailed", &why));
         }
-        let graph = UpdateGraph::parse(body).map_err(|error| {
+        let graph = UpdateGraph::parse_for(body, &self.version).map_err(|error| {
             let why = chassis::report::Chain(&error).to_string();
             NoAdvice::of_answer("ResponseInvalid", &why)
         })?;

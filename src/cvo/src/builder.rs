@@ -10,15 +10,17 @@ mod defaults;
 mod excess;
 mod health;
 mod injection;
+mod others;
 mod tls;
 
-pub use defaults::scaled_by;
+pub use defaults::{asks_for_bundle, scaled_by, without_bundles};
 pub use excess::{excess, has_excess};
 pub use health::{
     Health, TOLERATED, health, is_read, is_watched, operator_health, operator_message, tolerate,
     tolerated,
 };
 pub use injection::{ClusterProxy, INJECT_PROXY, inject_proxy};
+pub use others::{has_shared, keep_others};
 pub use tls::{ClusterTls, INJECT_TLS, asks_for_tls, inject_tls};
 
 use cluster::apply::Error as ApplyError;
@@ -74,8 +76,6 @@ pub fn is_operator(id: &ObjectId) -> bool {
 /// Shape: an owner that the manifest names itself stays, unless it is a ClusterVersion. Otherwise
 /// the ClusterVersion owns the object, as its controller unless it is created only.
 pub fn prepare(entry: &Entry, mut object: Value, cluster_version_uid: &str) -> Value {
-    let is_create_only = entry.annotations.get(release::inventory::CREATE_ONLY);
-    let is_create_only = is_create_only.is_some_and(|value| value == "true");
     let owners = object
         .pointer("/metadata/ownerReferences")
         .and_then(Value::as_array)
@@ -90,7 +90,7 @@ pub fn prepare(entry: &Entry, mut object: Value, cluster_version_uid: &str) -> V
             "name": api::config::cluster_version::NAME,
             "uid": cluster_version_uid,
         });
-        if let (false, Some(owner)) = (is_create_only, owner.as_object_mut()) {
+        if let (false, Some(owner)) = (entry.is_create_only(), owner.as_object_mut()) {
             owner.insert("controller".to_owned(), Value::Bool(true));
         }
         owners.push(owner);

@@ -8,7 +8,7 @@
 
 mod task;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -84,6 +84,8 @@ struct Pass<'a> {
     context: &'a Context,
     listings: Listings,
     workers: Semaphore,
+    /// Manifests of objects that a later one describes again.
+    superseded: HashSet<Task>,
     /// By first task of a component: the operators in it.
     operators: HashMap<Task, Vec<Task>>,
     /// Failures that count as done.
@@ -134,6 +136,7 @@ impl Engine {
             context,
             listings: Listings::default(),
             workers: Semaphore::new(workers(context.ordering, graph.width().max(1))),
+            superseded: superseded(entries),
             operators: operators.collect(),
             reported: Mutex::default(),
         };
@@ -204,6 +207,17 @@ fn components(chain: &[Task], entries: &[&Entry]) -> Vec<(Task, Vec<Task>)> {
     operators.collect()
 }
 
+/// Manifests of objects that a later one describes again.
+fn superseded(entries: &[&Entry]) -> HashSet<Task> {
+    let mut last = HashMap::new();
+    let entries = entries.iter().enumerate();
+    let earlier = entries.filter_map(|(task, entry)| last.insert(&entry.id, task));
+    earlier.collect()
+}
+
 fn is_operator(entry: &Entry) -> bool {
     builder::is_operator(&entry.id)
 }
+
+#[cfg(test)]
+mod tests;

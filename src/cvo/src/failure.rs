@@ -1,10 +1,16 @@
 //! Why a release is not applied: one record a cause, and how several are said in one sentence.
+//!
+//! - `verdict`: what failures do to conditions
+
+mod verdict;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use cluster::apply::Error as ApplyError;
 use cluster::{discovery, wire};
 use jiff::{SignedDuration, Timestamp};
+
+pub use self::verdict::{FailureVerdict, judge};
 
 /// What a failure does to the conditions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -62,13 +68,7 @@ const SAID_MAX: usize = 200;
 /// After so long a failing operator counts as a failure.
 const FAIL_AFTER: SignedDuration = SignedDuration::from_mins(40);
 
-/// After so long a waiting operator counts as slow; `machine-config` updates nodes.
-const SLOW_AFTER: SignedDuration = SignedDuration::from_mins(30);
-const MACHINE_CONFIG: &str = "machine-config";
-const MACHINE_CONFIG_SLOW_AFTER: SignedDuration = SignedDuration::from_mins(90);
-
 const MULTIPLE: &str = "MultipleErrors";
-const SLOW: &str = "SlowClusterOperator";
 
 /// A rule of ClusterOperators: reason without its first word, and what is said of them.
 struct Rule {
@@ -115,17 +115,31 @@ impl Failure {
         }
     }
 
-    /// A workload that is not rolled out: `task` as people read it, and why.
-    pub fn workload(reason: &str, task: &str, why: &str, effect: Effect) -> Self {
+    /// A workload that does not get rolled out by itself, by kind and name (`namespace/name`), and
+    /// why.
+    pub fn workload(reason: &str, (kind, name): (&str, &str), why: &str) -> Self {
         let said = match reason {
             "WorkloadNotProgressing" => "cannot roll out",
             _ => "has not yet successfully rolled out",
         };
         Self {
             reason: reason.to_owned(),
+            message: format!("{kind} {name} {why}"),
+            summary: format!("the workload {name} {said}"),
+            effect: Effect::Fail,
+            subject: FailureSubject::Other,
+            detail: None,
+        }
+    }
+
+    /// A rollout that is waited for: `task` as people read it, the workload (`namespace/name`), and
+    /// why.
+    pub fn rollout(task: &str, name: &str, why: &str) -> Self {
+        Self {
+            reason: "WorkloadUpdating".to_owned(),
             message: format!("{task} {why}"),
-            summary: format!("the workload {task} {said}"),
-            effect,
+            summary: format!("the workload {name} has not yet successfully rolled out"),
+            effect: Effect::None,
             subject: FailureSubject::Other,
             detail: None,
         }
@@ -144,7 +158,7 @@ impl Failure {
     }
 
     /// A manifest that was not applied, or an object that is not as it must be: `task` as people
-    /// read it, with its file.
+    /// read it.
     pub fn update(task: &str, cause: &str) -> Self {
         Self {
             reason: "UpdatePayloadFailed".to_owned(),
@@ -178,6 +192,15 @@ impl Failure {
             effect: Effect::Fail,
             subject: FailureSubject::Other,
             detail: None,
+        }
+    }
+
+    /// The same, with the file of its manifest behind what clients know.
+    #[must_use]
+    pub fn of_file(self, file: &str) -> Self {
+        Self {
+            message: format!("{}; file {file}", self.message),
+            ..self
         }
     }
 
@@ -438,160 +461,6 @@ fn several(members: Vec<Summary>) -> Summary {
 fn joined(names: &BTreeSet<String>) -> String {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     names.join(", ")
-}
-
-/// What failures do to `Failing` and to the text of `Progressing`.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct FailureVerdict {
-    /// `Failing`, if anything is: reason and message.
-    pub failing: Option<(String, String)>,
-    /// `Failing` is unknown, because operators are slow: reason and message.
-    pub slow: Option<(String, String)>,
-    /// What is waited for, and its reason; else empty.
-    pub waiting: Option<(String, String)>,
-    /// What `Progressing` says of the failure.
-    pub summary: String,
-}
-
-/// Judges failures while a release is applied for the first time, or a new one.
-///
-/// `pending` says since when each operator is waited for. Source: `docs/reference/cvo.md`,
-/// "Waiting and failing".
-pub fn judge(
-    summary: Option<&Summary>,
-    pending: &BTreeMap<String, Timestamp>,
-    now: Timestamp,
-) -> FailureVerdict {
-    let Some(summary) = summary else {
-        return FailureVerdict::default();
-    };
-    let fails = |reason: &str, message: &str, text: &str| FailureVerdict {
-        failing: Some((reason.to_owned(), message.to_owned())),
-        summary: text.to_owned(),
-        ..FailureVerdict::default()
-    };
-    let age = |name: &String| {
-        let since = pending.get(name).copied();
-        // An operator without a clock counts as late, not as slow.
-        since.map(|since| now.duration_since(since))
-    };
-    match summary.effect {
-        Some(Effect::None) => wait(summary, pending, age),
-        Some(Effect::FailAfterInterval) => {
-            let late: BTreeSet<String> = summary
-                .operators
-                .iter()
-                .filter(|name| age(name).is_none_or(|age| age > FAIL_AFTER))
-                .cloned()
-                .collect();
-            if late.is_empty() {
-                let names = joined(&summary.operators);
-                let causes = causes(&summary.operators, summary, pending);
-                let text = format!("waiting up to 40 minutes on {names}{causes}");
-                return FailureVerdict {
-                    waiting: Some((summary.reason.clone(), text)),
-                    ..FailureVerdict::default()
-                };
-            }
-            let late = joined(&late);
-            let text = format!("wait has exceeded 40 minutes for these operators: {late}");
-            fails(&summary.reason, &summary.message, &text)
-        }
-        Some(Effect::Report) => fails(&summary.reason, &summary.message, &summary.message),
-        Some(Effect::Fail) => fails(&summary.reason, &summary.message, &summary.summary),
-        None => {
-            let hard: Vec<Summary> = summary
-                .members
-                .iter()
-                .filter(|member| member.effect != Some(Effect::None))
-                .cloned()
-                .collect();
-            match hard.as_slice() {
-                [] => wait(summary, pending, age),
-                [one] => judge(Some(one), pending, now),
-                _ => {
-                    let hard = several(hard);
-                    fails(&hard.reason, &hard.message, &hard.summary)
-                }
-            }
-        }
-    }
-}
-
-/// What operators say that are waited for, since when, and by which manifest; empty if nothing is
-/// known of them. Hours on "waiting on machine-config" without a cause helped no reader. Source:
-/// `docs/reference/cvo.md`, "What Slipway is to do better".
-fn causes(
-    names: &BTreeSet<String>,
-    summary: &Summary,
-    pending: &BTreeMap<String, Timestamp>,
-) -> String {
-    let causes: Vec<String> = names
-        .iter()
-        .filter_map(|name| {
-            let detail = summary.details.get(name)?;
-            let mut text = detail.manifest.clone();
-            if let Some(since) = pending.get(name) {
-                text = format!("{text} since {}", since.strftime("%Y-%m-%dT%H:%M:%SZ"));
-            }
-            if !detail.said.is_empty() {
-                text = format!("{text}: {}", detail.said);
-            }
-            Some(text)
-        })
-        .collect();
-    if causes.is_empty() {
-        String::new()
-    } else {
-        format!(" ({})", causes.join("; "))
-    }
-}
-
-fn wait(
-    summary: &Summary,
-    pending: &BTreeMap<String, Timestamp>,
-    age: impl Fn(&String) -> Option<SignedDuration>,
-) -> FailureVerdict {
-    let is_slow = |name: &&String| {
-        let limit = if *name == MACHINE_CONFIG {
-            MACHINE_CONFIG_SLOW_AFTER
-        } else {
-            SLOW_AFTER
-        };
-        age(name).is_some_and(|age| age > limit)
-    };
-    let slow: BTreeSet<String> = summary.operators.iter().filter(is_slow).cloned().collect();
-    if slow.is_empty() {
-        let text = if summary.operators.is_empty() {
-            format!("waiting: {}", summary.message)
-        } else {
-            let names = &summary.operators;
-            let causes = causes(names, summary, pending);
-            format!("waiting on {}{causes}", joined(names))
-        };
-        return FailureVerdict {
-            waiting: Some((summary.reason.clone(), text)),
-            ..FailureVerdict::default()
-        };
-    }
-    let causes = causes(&slow, summary, pending);
-    let (mut others, mut parts) = (slow, Vec::new());
-    let is_nodes = others.remove(MACHINE_CONFIG);
-    if !others.is_empty() {
-        parts.push(format!("{} over 30 minutes", joined(&others)));
-    }
-    if is_nodes {
-        parts.push(format!("{MACHINE_CONFIG} over 90 minutes"));
-    }
-    let text = format!(
-        "waiting on {} which is longer than expected{causes}",
-        parts.join(" and ")
-    );
-    FailureVerdict {
-        slow: Some((SLOW.to_owned(), text.clone())),
-        waiting: Some((SLOW.to_owned(), text)),
-        ..FailureVerdict::default()
-    }
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use api::config::{
     cluster_version,
 };
 use chassis::metrics::{Collector, Counter, DescriptorEncoder, Registry, encode_gauges};
-use cluster::cache::Cache;
+use cluster::cache::{Cache, TableChange};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -104,23 +104,22 @@ impl VersionMetrics {
         lock(&self.facts).installer.clone()
     }
 
-    /// Counts the conditions of an operator that changed.
-    pub fn observe(&self, before: Option<&OperatorView>, after: Option<&OperatorView>) {
+    /// Counts the conditions of operators that changed. What is listed at the start is the state
+    /// before; a later list is compared with what was known.
+    pub fn observe(&self, change: &TableChange<OperatorView>) {
         let mut transitions = lock(&self.transitions);
-        let Some(after) = after else {
-            if let Some(gone) = before {
-                transitions.retain(|(name, _), _| name != gone.name());
+        match change {
+            TableChange::All => {
+                let operators = self.operators.table();
+                transitions.retain(|(name, _), _| operators.get(name).is_some());
+                for operator in operators.values() {
+                    count(&mut transitions, operator);
+                }
             }
-            return;
-        };
-        for condition in &after.status.conditions {
-            let key = (
-                after.name().to_owned(),
-                condition.r#type.as_str().to_owned(),
-            );
-            let known = transitions.entry(key).or_insert((condition.status, 0));
-            if known.0 != condition.status {
-                *known = (condition.status, known.1 + 1);
+            TableChange::One(_, Some(after)) => count(&mut transitions, after),
+            TableChange::One(before, None) => {
+                let gone = before.as_ref().map(|gone| gone.name());
+                transitions.retain(|(name, _), _| Some(name.as_str()) != gone);
             }
         }
     }
@@ -273,6 +272,18 @@ impl VersionMetrics {
     }
 }
 
+/// Counts the conditions of an operator that are not as they were.
+fn count(transitions: &mut Transitions, operator: &OperatorView) {
+    for condition in &operator.status.conditions {
+        let r#type = condition.r#type.as_str().to_owned();
+        let key = (operator.name().to_owned(), r#type);
+        let known = transitions.entry(key).or_insert((condition.status, 0));
+        if known.0 != condition.status {
+            *known = (condition.status, known.1 + 1);
+        }
+    }
+}
+
 fn seconds(time: &Time) -> i64 {
     time.0.as_second()
 }
@@ -386,7 +397,7 @@ fn risk((name, exposure): (&String, &Exposure)) -> (Labels<3>, i64) {
     let (value, reason) = match exposure {
         Exposure::Exposed => (1, "Match"),
         Exposure::Clear => (0, "NotMatch"),
-        Exposure::Unknown(_) => (-1, "EvaluationFailed"),
+        Exposure::Unknown(_) | Exposure::Pending => (-1, "EvaluationFailed"),
     };
     let labels = [
         ("condition", "Applies".to_owned()),

@@ -75,6 +75,8 @@ pub struct ReleaseFiles {
     pub rollback_sources: Result<BTreeSet<Version>, String>,
     /// Its manifests, for the cluster that it was loaded for.
     pub inventory: Inventory,
+    /// What is left out though the cluster might be meant, and what stands there twice.
+    pub warnings: Vec<String>,
 }
 
 /// Version and architecture of the release in a directory, its images, and its other metadata.
@@ -117,6 +119,22 @@ impl ReleaseFiles {
     /// # Errors
     /// All of [`Error`].
     pub fn load(root: &Path, image: &str, cluster: &Cluster) -> Result<Self, Error> {
+        match Self::load_in_part(root, image, cluster)? {
+            (files, None) => Ok(files),
+            (_, Some(fault)) => Err(fault),
+        }
+    }
+
+    /// Does the same, and leaves out files and manifests that are wrong: they are in the second
+    /// part, as [`Error::Manifests`].
+    ///
+    /// # Errors
+    /// The other ones of [`Error`].
+    pub fn load_in_part(
+        root: &Path,
+        image: &str,
+        cluster: &Cluster,
+    ) -> Result<(Self, Option<Error>), Error> {
         let (release, references, metadata) = describe(root, image)?;
         let images = references
             .tags
@@ -141,28 +159,37 @@ impl ReleaseFiles {
                 let bytes = read(&path.join(file))?;
                 Ok(inventory::read_file(directory, file, &bytes, &values))
             };
-            let mut unread = None;
-            in_parallel(&files, parse, |file, parsed| match parsed {
-                Ok(manifests) => loader.add(directory, file, manifests),
-                Err(error) => unread = unread.take().or(Some(error)),
-            });
-            if let Some(error) = unread {
-                return Err(error);
-            }
+            in_parallel(
+                &files,
+                parse,
+                |file, parsed: Result<_, Error>| match parsed {
+                    Ok(manifests) => loader.add(directory, file, manifests),
+                    Err(error) => loader.fail(file, &chassis::report::Chain(&error).to_string()),
+                },
+            );
         }
-        let inventory = loader.finish().map_err(|problems| Error::Manifests {
+        let (inventory, problems) = loader.finish_in_part();
+        let fault = problems.map(|problems| Error::Manifests {
             directory: root.to_owned(),
             problems,
-        })?;
+        });
+        let left_out = metadata.left_out().into_iter();
+        let left_out = left_out.map(|what| format!("{METADATA_FILE}: {what}"));
+        let unusual = inventory.passed_over.iter();
+        let unusual = unusual.filter(|(_, passed)| passed.is_unusual());
+        let unusual = unusual.map(|(file, passed)| format!("{file}: {passed}"));
+        let warnings = left_out.chain(unusual).collect();
         let rollback_sources = metadata.rollback_sources();
-        Ok(Self {
+        let files = Self {
             root: root.to_owned(),
             values,
             release,
             rollback_sources: rollback_sources
                 .map_err(|error| chassis::report::Chain(&error).to_string()),
             inventory,
-        })
+            warnings,
+        };
+        Ok((files, fault))
     }
 
     /// Reads the object of a manifest.
@@ -207,10 +234,9 @@ impl ReleaseFiles {
         match SignatureTrust::of(&[manifest]) {
             Some(Ok(trust)) => Ok(trust),
             Some(Err(error)) => Err(format!(
-                "{}: {}: {}",
-                entry.file,
-                entry.id,
-                chassis::report::Chain(&error)
+                "{}; file {}",
+                chassis::report::Chain(&error),
+                entry.file
             )),
             None => Err(format!("{}: {} says nothing", entry.file, entry.id)),
         }

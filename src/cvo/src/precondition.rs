@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 
 use api::ConditionStatus;
 use api::config::{
-    ClusterConditionType, ClusterVersion, ClusterVersionStatus, HistoryState, RecommendationType,
-    Release,
+    ClusterConditionType, ClusterVersion, ClusterVersionStatus, ConditionalUpdate, HistoryState,
+    RecommendationType, Release,
 };
 use release::metadata::ROLLBACK_FROM;
+use release::pull_spec::is_same_image;
 use release::{METADATA_FILE, Version};
 
 /// What one check found.
@@ -123,18 +124,24 @@ fn rollback(
     let previous = status
         .history
         .iter()
-        .find(|entry| entry.version != desired.version || entry.image != desired.image)
+        .find(|entry| {
+            entry.version != desired.version || !is_same_image(&entry.image, &desired.image)
+        })
         .filter(|entry| entry.version.parse::<Version>().is_ok());
     let message = match previous {
         None => format!(
             "{wanted} is less than the current target {current}, and the cluster has no previous \
              Semantic Version"
         ),
-        Some(entry) if entry.version != target.version || entry.image != target.image => format!(
-            "{wanted} is less than the current target {current}, and the only supported rollback \
+        Some(entry)
+            if entry.version != target.version || !is_same_image(&entry.image, &target.image) =>
+        {
+            format!(
+                "{wanted} is less than the current target {current}, and the only supported rollback \
              is to the cluster's previous version {} ({})",
-            entry.version, entry.image
-        ),
+                entry.version, entry.image
+            )
+        }
         Some(_) if wanted.minor() == current.minor() => return None,
         Some(_) => {
             let is_one_major = wanted.minor().0 == current.minor().0;
@@ -180,17 +187,18 @@ fn upgradeable(
     current: &Version,
 ) -> Option<Finding> {
     let condition = status.condition(&ClusterConditionType::Upgradeable)?;
-    if condition.status != ConditionStatus::False {
-        return None;
-    }
+    let message = match condition.status {
+        ConditionStatus::True => return None,
+        ConditionStatus::False => condition.message.clone(),
+        ConditionStatus::Unknown => format!("Upgradeable=Unknown: {}", condition.message),
+    };
     if wanted > current && wanted.minor() != current.minor() {
-        let reason = &condition.reason;
-        return Some(blocking(UPGRADEABLE, reason, condition.message.clone()));
+        return Some(blocking(UPGRADEABLE, &condition.reason, message));
     }
     if object.spec.overrides.iter().any(|one| one.unmanaged) {
         let message = format!(
-            "Retarget from {current} to {wanted} is not blocked by ClusterVersionOverridesSet. {}",
-            condition.message
+            "Retarget from {current} to {wanted} is not blocked by ClusterVersionOverridesSet. \
+             {message}"
         );
         let reason = "ClusterVersionOverridesSet";
         return Some(warning(UPGRADEABLE, reason, message));
@@ -223,11 +231,13 @@ fn recommended(
     let current = &status.desired.version;
     let wanted = &target.version;
     let mut available = status.available_updates.iter().flatten();
-    if available.any(|release| is_same(release, target)) {
+    if available.any(|release| is_same_image(&release.image, &target.image)) {
         return None;
     }
     let mut conditional = status.conditional_updates.iter();
-    if let Some(update) = conditional.find(|update| is_same(&update.release, target)) {
+    let is_target =
+        |update: &&ConditionalUpdate| is_same_image(&update.release.image, &target.image);
+    if let Some(update) = conditional.find(is_target) {
         let condition = api::condition::find(&update.conditions, &RecommendationType::Recommended);
         let Some(condition) = condition else {
             let message = format!("Update from {current} to {wanted} has no condition Recommended");
@@ -253,27 +263,21 @@ fn recommended(
         return Some(warning(RECOMMENDED, "NoChannel", message));
     }
     let retrieved = status.condition(&ClusterConditionType::RetrievedUpdates);
+    let said = retrieved.map_or_else(
+        || "No RetrievedUpdates".to_owned(),
+        |one| format!("RetrievedUpdates={} ({})", one.status, one.reason),
+    );
     let message = if retrieved.is_some_and(|one| one.status == ConditionStatus::True) {
         format!(
-            "RetrievedUpdates=True, so the update from {current} to {wanted} is probably neither \
-             recommended nor supported."
+            "{said}, so the update from {current} to {wanted} is probably neither recommended nor \
+             supported."
         )
     } else {
-        let said = retrieved.map_or_else(String::new, |one| {
-            format!("RetrievedUpdates={} ({}), so the ", one.status, one.reason)
-        });
-        format!("{said}recommended status of updating from {current} to {wanted} is unknown.")
+        format!(
+            "{said}, so the recommended status of updating from {current} to {wanted} is unknown."
+        )
     };
     Some(warning(RECOMMENDED, "UnknownUpdate", message))
-}
-
-/// Whether both are one release: by digest, because mirrors have other repositories.
-fn is_same(one: &Release, other: &Release) -> bool {
-    let digest = |image: &str| image.rsplit_once('@').map(|(_, digest)| digest.to_owned());
-    match (digest(&one.image), digest(&other.image)) {
-        (Some(one), Some(other)) => one == other,
-        _ => one.image == other.image,
-    }
 }
 
 #[cfg(test)]

@@ -76,7 +76,9 @@ pub async fn start(options: VersionOperatorOptions, log: Log) -> anyhow::Result<
         metrics.rewrites.clone(),
     );
     // Also when all were read anew: a pass that waits for one must see it.
-    operators.listen(move |_| {
+    let counting = Arc::clone(&metrics);
+    operators.listen(move |change| {
+        counting.observe(change);
         waker.send_replace(());
     });
     // Also when all were read anew. The listener keeps the cache as long as the process runs.
@@ -104,10 +106,7 @@ pub async fn start(options: VersionOperatorOptions, log: Log) -> anyhow::Result<
         options.settings,
         caches,
         engine,
-        Voice {
-            metrics: Arc::clone(&metrics),
-            recorder,
-        },
+        Voice { metrics, recorder },
         operator.waker(),
         Timestamp::now,
     );
@@ -118,8 +117,7 @@ pub async fn start(options: VersionOperatorOptions, log: Log) -> anyhow::Result<
         .deadline(STUCK_AFTER)
         .serve(server, registry)
         .watch(&versions, WatchScope::cluster(), work_of)
-        .watch(&operators, WatchScope::cluster(), move |before, after| {
-            metrics.observe(before, after);
+        .watch(&operators, WatchScope::cluster(), move |_, _| {
             if known.lock().shown().is_empty() {
                 Wake::Keys(vec![VersionWork::Status])
             } else {

@@ -20,7 +20,6 @@ mod reporting;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -39,15 +38,17 @@ use release::inclusion::Cluster;
 use serde_json::json;
 use tokio::time::Instant;
 
-use self::acceptance::RequestPace;
+use self::acceptance::{FirstTry, RequestPace};
 use self::advising::Advised;
 use self::recording::KnownRecord;
 use crate::builder;
 use crate::dropped::ReleaseInventory;
 use crate::engine::{Engine, Shared};
+use crate::failure::Failure;
 use crate::metrics::VersionMetrics;
 use crate::payload::ReleaseFiles;
 use crate::retrieval::RetrievalSettings;
+use crate::status;
 use crate::watches::{AdminMaps, ClusterOperators, ClusterVersions};
 
 /// How often the status is made anew while a release is applied. It is written if it differs.
@@ -144,6 +145,8 @@ struct Loaded {
     target: Arc<Target>,
     cluster: Cluster,
     files: ReleaseFiles,
+    /// What is wrong with manifests that are left out for it.
+    fault: Option<Failure>,
 }
 
 /// What the version operator reads of others.
@@ -176,7 +179,7 @@ pub struct VersionOperator {
     /// The own release, once it was read.
     own: OnceLock<Release>,
     /// Whether the release that is asked for was tried since the start.
-    has_tried: AtomicBool,
+    first_try: FirstTry,
     pace: Mutex<Pace>,
     request_pace: Mutex<RequestPace>,
     advised: Mutex<Advised>,
@@ -228,7 +231,7 @@ impl VersionOperator {
             now,
             loaded: Mutex::default(),
             own: OnceLock::new(),
-            has_tried: AtomicBool::new(false),
+            first_try: FirstTry::default(),
             advised: Mutex::default(),
             inventory: Mutex::default(),
             record: Mutex::default(),
@@ -251,11 +254,13 @@ impl VersionOperator {
         loaded.clone()
     }
 
-    /// The own release: all that is known of it.
+    /// The own release: all that is known of it. While its files cannot be read, what the status
+    /// has of it.
     fn own(&self) -> Release {
-        self.own.get().cloned().unwrap_or_else(|| Release {
-            image: self.settings.image.clone(),
-            ..Release::default()
+        self.own.get().cloned().unwrap_or_else(|| {
+            let object = self.object();
+            let status = object.as_ref().and_then(|object| object.status.as_ref());
+            status::known_release(&self.settings.image, status)
         })
     }
 
@@ -331,6 +336,15 @@ impl Reconcile for VersionOperator {
             VersionWork::Risks => self.evaluate().await,
             VersionWork::Preflight => Box::pin(self.preflight()).await,
             VersionWork::Status => self.report().await,
+        }
+    }
+
+    async fn finish(&self) {
+        // What is under way was given up: the status is written however long ago it was before.
+        self.pace().written = None;
+        if let Err(error) = self.report().await {
+            let error = chassis::report::Chain(&error).to_string();
+            tracing::warn!(error, "cannot write the last status");
         }
     }
 }

@@ -26,7 +26,7 @@ pub struct Report {
     pub target: Option<TargetRelease>,
     /// How far the release that is asked for has come.
     pub step: Option<AcceptanceStep>,
-    /// Why the release's files cannot be read.
+    /// Why the release's files cannot be read, or some of them.
     pub unreadable: Option<Failure>,
     /// Whether all of it was applied once since the process started.
     pub is_applied: bool,
@@ -239,9 +239,9 @@ impl Report {
         self.checkpoint = self.checkpoint.advance(version_hash, self.done, *total);
     }
 
-    /// All manifests are done.
+    /// All manifests are done. The release is applied, unless some of it cannot be read.
     pub fn complete(&mut self, reported: BTreeMap<usize, Failure>) {
-        self.is_applied = true;
+        self.is_applied = self.unreadable.is_none();
         self.earlier.clear();
         self.earlier_done = 0;
         self.failures = reported;
@@ -295,6 +295,22 @@ mod tests {
         report.begin(accepted("other"), 3);
         assert!(!report.is_resuming());
         assert_eq!(report.checkpoint.done, 0);
+    }
+
+    #[test]
+    fn release_that_is_read_in_part_is_never_applied() {
+        let accepted = Accepted {
+            version_hash: "h".to_owned(),
+            capabilities: Capabilities::default(),
+            generation: 1,
+        };
+        let mut report = Report::default();
+        report.begin(accepted, 1);
+        report.unreadable = Some(Failure::integrity("0000_50_a.yaml: line 3".to_owned()));
+        report.done(0);
+        report.complete(BTreeMap::new());
+        assert!(!report.is_applied);
+        assert_eq!(report.shown()[0].message, "0000_50_a.yaml: line 3");
     }
 
     #[test]

@@ -16,6 +16,12 @@ use crate::job;
 /// Label of the pods.
 const LABEL: (&str, &str) = ("k8s-app", "retrieve-openshift-release");
 
+/// Class of what users of OpenShift wait for.
+const USER_CRITICAL: &str = "openshift-user-critical";
+
+/// The one that each cluster has.
+const CLUSTER_CRITICAL: &str = "system-cluster-critical";
+
 /// Where and for how long the Job runs.
 #[derive(Debug, Clone)]
 pub struct RetrievalJob {
@@ -56,6 +62,7 @@ impl RetrievalJob {
         image: &str,
         directory: &Path,
         (root, kept): (&Path, &Path),
+        priority: &str,
     ) -> Value {
         let base = directory.to_string_lossy();
         let temporary = format!("{base}/{name}.tmp");
@@ -92,7 +99,7 @@ impl RetrievalJob {
                         "nodeName": self.node,
                         "nodeSelector": { "node-role.kubernetes.io/master": "" },
                         "tolerations": [{ "key": "node-role.kubernetes.io/master" }],
-                        "priorityClassName": "openshift-user-critical",
+                        "priorityClassName": priority,
                         "restartPolicy": "OnFailure",
                         // Whatever user the image names: the directory of the host is root's.
                         "securityContext": { "runAsUser": 0 },
@@ -144,16 +151,59 @@ impl RetrievalJob {
             let removed = job::remove(access, &format!("{jobs}/{old}")).await;
             removed.map_err(|error| failed(&format!("delete Job {old}"), &error))?;
         }
-        let object = self.object(&name, image, directory, roots);
+        let priority = priority_class(access).await;
+        let priority = priority.map_err(|error| failed("read a PriorityClass", &error))?;
+        let object = self.object(&name, image, directory, roots, priority);
         let limit = Duration::from_secs(self.deadline_secs + 10);
         let ended = job::run(access, &self.namespace, &object, limit).await;
         ended.map(drop).map_err(|failure| failure.why)
     }
 }
 
+/// The priority of the Job's pod: a class that does not exist has the pod refused.
+async fn priority_class(access: &Access) -> Result<&'static str, wire::Error> {
+    let path = format!("/apis/scheduling.k8s.io/v1/priorityclasses/{USER_CRITICAL}");
+    match access.get::<Value>(&path).await {
+        Ok(_) => Ok(USER_CRITICAL),
+        Err(error) if error.code() == Some(404) => Ok(CLUSTER_CRITICAL),
+        Err(error) => Err(error),
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use apimock::{Call, Reply, Script};
+
     use super::*;
+
+    /// A cluster outside OpenShift has no class of users.
+    #[tokio::test]
+    async fn pod_has_a_priority_that_the_cluster_has() {
+        let path = "/apis/scheduling.k8s.io/v1/priorityclasses/openshift-user-critical";
+        let job = RetrievalJob {
+            namespace: "n".to_owned(),
+            node: "node".to_owned(),
+            deadline_secs: 1,
+        };
+        for (reply, expected) in [
+            (Reply::ok(json!({})), "openshift-user-critical"),
+            (
+                Reply::failure(404, "NotFound", "no"),
+                "system-cluster-critical",
+            ),
+        ] {
+            let (script, client) = Script::start(vec![Call::get(path, reply)]);
+            let access = Access::of_client(client);
+            let found = script
+                .drive(Box::pin(priority_class(&access)))
+                .await
+                .unwrap();
+            let roots = (Path::new("/r"), Path::new("/k"));
+            let object = job.object("j", "q/r@sha256:1", Path::new("/d"), roots, found);
+            let class = object.pointer("/spec/template/spec/priorityClassName");
+            assert_eq!(class.and_then(Value::as_str), Some(expected));
+        }
+    }
 
     #[test]
     fn name_has_version_and_hash() {

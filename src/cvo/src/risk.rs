@@ -3,14 +3,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use api::ConditionStatus;
 use api::condition::{self, Condition};
 use api::config::{
     ClusterVersionSpec, ConditionalUpdate, ConditionalUpdateRisk, MatchingRule, PromQl,
     RecommendationType, Release,
 };
-use api::{ConditionStatus, config};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use release::pull_spec::is_same_image;
 use release::update_graph::{Offer, Offers, RiskRule, UpdateNode, UpdateRisk};
 
 use crate::upgradeable::is_reason;
@@ -28,6 +29,9 @@ const KEPT: SignedDuration = SignedDuration::from_hours(24);
 /// Limits of the definition.
 const MAX_UPDATES: usize = 500;
 
+/// Reason of an update whose risks do not apply or are accepted.
+const ACCEPTED: &str = "AllExposedRisksAccepted";
+
 const CHANNELS: &str = "io.openshift.upgrades.graph.release.channels";
 const ARCHITECTURE: &str = "release.openshift.io/architecture";
 
@@ -40,6 +44,8 @@ pub enum Exposure {
     Clear,
     /// It is not known, and why.
     Unknown(String),
+    /// A query was not asked yet: it is soon.
+    Pending,
 }
 
 /// Answers of the cluster's metrics, by query.
@@ -102,7 +108,7 @@ impl QueryCache {
                     Some((_, Ok(false))) => return Exposure::Clear,
                     Some((_, Err(why))) => faults.push(why.clone()),
                     // A later rule must not decide before this one was asked.
-                    None => return Exposure::Unknown("evaluation is throttled".to_owned()),
+                    None => return Exposure::Pending,
                 },
                 RiskRule::Unknown { why, .. } => faults.push(why.clone()),
             }
@@ -129,11 +135,23 @@ pub fn queries(offers: &Offers) -> Vec<String> {
     queries
 }
 
+/// What a status has of updates.
+#[derive(Debug, Clone, Copy)]
+pub struct KnownUpdates<'a> {
+    /// Its updates with risks.
+    pub conditional: &'a [ConditionalUpdate],
+    /// Whether it was made for the spec as it is now, by which risks are accepted.
+    pub is_current: bool,
+}
+
 /// The lists of the status: releases that are recommended, and those with risks. Newest first.
+///
+/// While a query was not asked yet, as after a start, what the status has of an update with the
+/// same risks stays.
 pub fn updates(
     offers: &Offers,
     cache: &QueryCache,
-    before: &[ConditionalUpdate],
+    before: KnownUpdates<'_>,
     accepted: &BTreeSet<String>,
     now: Timestamp,
 ) -> (Vec<Release>, Vec<ConditionalUpdate>) {
@@ -144,20 +162,31 @@ pub fn updates(
             available.push(release);
             continue;
         }
-        let mut recommended = recommend(offer, cache, accepted, now);
-        let known = before
-            .iter()
-            .find(|update| update.release.image == release.image)
-            .and_then(|update| condition::find(&update.conditions, &recommended.r#type));
-        if let Some(known) = known.filter(|known| known.status == recommended.status) {
-            recommended.last_transition_time = known.last_transition_time.clone();
+        let (mut recommended, is_pending) = recommend(offer, cache, accepted, now);
+        let risks: Vec<_> = offer.risks.iter().map(risk_of).collect();
+        let mut known = before.conditional.iter();
+        let known = known.find(|update| {
+            update.release.version == release.version
+                && (update.release.image == release.image
+                    || is_same_image(&update.release.image, &release.image))
+        });
+        let condition =
+            known.and_then(|update| condition::find(&update.conditions, &recommended.r#type));
+        if let (Some(known), Some(condition)) = (known, condition) {
+            // Which risks were accepted before is not known.
+            let stands = condition.reason != ACCEPTED && known.risks == risks;
+            if is_pending && before.is_current && stands {
+                recommended = condition.clone();
+            } else if condition.status == recommended.status {
+                recommended.last_transition_time = condition.last_transition_time.clone();
+            }
         }
         if recommended.status == ConditionStatus::True {
             available.push(release.clone());
         }
         conditional.push(ConditionalUpdate {
             release,
-            risks: offer.risks.iter().map(risk_of).collect(),
+            risks,
             conditions: vec![recommended],
         });
     }
@@ -224,7 +253,7 @@ pub fn acceptance(
     accepted: &BTreeSet<String>,
 ) -> Option<String> {
     let mut offers = offers.offers.iter();
-    let offer = offers.find(|offer| offer.node.payload == image)?;
+    let offer = offers.find(|offer| is_same_image(&offer.node.payload, image))?;
     let applies = |risk: &&UpdateRisk| {
         accepted.contains(&risk.name) && cache.exposure(risk) != Exposure::Clear
     };
@@ -244,13 +273,15 @@ pub fn acceptance(
     })
 }
 
-/// Whether an update is recommended.
+/// Whether an update is recommended, and whether that is still open because a query was not asked
+/// yet.
 fn recommend(
     offer: &Offer,
     cache: &QueryCache,
     accepted: &BTreeSet<String>,
     now: Timestamp,
-) -> Condition<config::RecommendationType> {
+) -> (Condition<RecommendationType>, bool) {
+    let mut is_pending = false;
     let mut reasons = Vec::new();
     let mut texts = Vec::new();
     let mut status = ConditionStatus::True;
@@ -259,10 +290,13 @@ fn recommend(
         let UpdateRisk {
             url, name, message, ..
         } = risk;
-        match cache.exposure(risk) {
-            Exposure::Clear => {}
-            Exposure::Exposed | Exposure::Unknown(_) if accepted.contains(name) => {
+        let why = match cache.exposure(risk) {
+            Exposure::Clear => continue,
+            Exposure::Exposed | Exposure::Unknown(_) | Exposure::Pending
+                if accepted.contains(name) =>
+            {
                 is_accepted = true;
+                continue;
             }
             Exposure::Exposed => {
                 status = ConditionStatus::False;
@@ -273,18 +307,22 @@ fn recommend(
                 };
                 reasons.push(reason.to_owned());
                 texts.push(format!("{message} {url}"));
+                continue;
             }
-            Exposure::Unknown(why) => {
-                if status == ConditionStatus::True {
-                    status = ConditionStatus::Unknown;
-                }
-                reasons.push("EvaluationFailed".to_owned());
-                texts.push(format!(
-                    "Could not evaluate exposure to update risk {name} ({why})\n  {name} \
-                     description: {message}\n  {name} URL: {url}"
-                ));
+            Exposure::Unknown(why) => why,
+            Exposure::Pending => {
+                is_pending = true;
+                "evaluation is throttled".to_owned()
             }
+        };
+        if status == ConditionStatus::True {
+            status = ConditionStatus::Unknown;
         }
+        reasons.push("EvaluationFailed".to_owned());
+        texts.push(format!(
+            "Could not evaluate exposure to update risk {name} ({why})\n  {name} description: \
+             {message}\n  {name} URL: {url}"
+        ));
     }
     if status == ConditionStatus::False {
         // What is known weighs more than what is not.
@@ -300,7 +338,7 @@ fn recommend(
     let (reason, message) = match (distinct.len(), distinct.first()) {
         (1, Some(reason)) => ((*reason).clone(), texts.join("\n\n")),
         (0, _) | (_, None) if is_accepted => (
-            "AllExposedRisksAccepted".to_owned(),
+            ACCEPTED.to_owned(),
             "The update is recommended, because either risk does not apply to this cluster or \
              it is accepted by cluster admins."
                 .to_owned(),
@@ -313,14 +351,15 @@ fn recommend(
         ),
         _ => ("MultipleReasons".to_owned(), texts.join("\n\n")),
     };
-    Condition {
+    let condition = Condition {
         r#type: RecommendationType::Recommended,
         status,
         last_transition_time: Time(now),
         reason,
         message,
         observed_generation: None,
-    }
+    };
+    (condition, is_pending && status != ConditionStatus::False)
 }
 
 #[cfg(test)]

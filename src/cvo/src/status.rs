@@ -1,30 +1,33 @@
 //! The status of a ClusterVersion, made from what the engine has come to: values in, values out.
+//!
+//! - `conditions`: its conditions
+
+mod conditions;
 
 use std::collections::BTreeSet;
 
 use api::ConditionStatus;
-use api::condition;
 use api::config::{
-    CapabilitiesStatus, ClusterCondition, ClusterConditionType, ClusterVersion,
-    ClusterVersionStatus, HistoryEntry, HistoryState, Release,
+    CapabilitiesStatus, ClusterConditionType, ClusterVersion, ClusterVersionStatus, HistoryEntry,
+    HistoryState, Release,
 };
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use release::graph::Ordering;
+use release::inventory::Entry;
+use release::pull_spec::is_same_image;
 
+use self::conditions::Conditions;
 use crate::advice::Advice;
-use crate::failure::{self, FailureVerdict, Summary};
+use crate::failure;
 use crate::history;
-use crate::overrides;
+use crate::overrides::{self, Overridden};
 use crate::report::Report;
-use crate::risk::{self, QueryCache};
+use crate::risk::{self, KnownUpdates, QueryCache};
 use crate::upgradeable::{self, UpgradeInputs, UpgradeRisk};
 use crate::validation::{WantedRelease, validate};
 
 /// Conditions of earlier releases of OpenShift's version operator.
 const OBSOLETE: [&str; 1] = ["ImplicitlyEnabled"];
-
-const INVALID: &str = "InvalidClusterVersion";
 
 /// How the release is applied, by the history: the first one, another one, or the one that is
 /// there.
@@ -42,6 +45,27 @@ pub fn ordering(status: &ClusterVersionStatus, own: &Release, attempt: u64) -> O
     }
 }
 
+/// What a status has of the release with this image, where its files cannot be read.
+pub fn known_release(image: &str, status: Option<&ClusterVersionStatus>) -> Release {
+    let bare = Release {
+        image: image.to_owned(),
+        ..Release::default()
+    };
+    let Some(status) = status else {
+        return bare;
+    };
+    let desired = &status.desired;
+    if desired.image == image && !desired.version.is_empty() {
+        return desired.clone();
+    }
+    let mut history = status.history.iter();
+    let entry = history.find(|entry| entry.image == image && !entry.version.is_empty());
+    Release {
+        version: entry.map_or_else(String::new, |entry| entry.version.clone()),
+        ..bare
+    }
+}
+
 /// What a status is made from.
 #[derive(Debug, Clone, Copy)]
 pub struct VersionFacts<'a> {
@@ -55,6 +79,17 @@ pub struct VersionFacts<'a> {
     pub advice: Option<&'a Advice>,
     /// What is known of risks.
     pub queries: &'a QueryCache,
+    /// The release's manifests; none before they were read.
+    pub manifests: Option<&'a [Entry]>,
+}
+
+impl VersionFacts<'_> {
+    /// Whether the update service has not answered this process yet, and what it said to the one
+    /// before stays.
+    fn is_open(&self) -> bool {
+        let is_open = |advice: &Advice| advice.found.is_none() && advice.keeps_status;
+        self.advice.is_none_or(is_open)
+    }
 }
 
 /// What speaks against updates to another minor release, while `report` is reported.
@@ -107,10 +142,10 @@ pub fn next(
     let mut status = object.status.clone().unwrap_or_default();
     let (faults, request) = validate(object, own);
     let own = report.release(own);
-    status.desired = Release {
-        channels: own.channels.clone(),
-        ..own.clone()
-    };
+    let desired = std::mem::replace(&mut status.desired, own.clone());
+    if facts.is_open() && (&desired.image, &desired.version) == (&own.image, &own.version) {
+        describe(&mut status.desired, desired);
+    }
     record(&mut status.history, report, own, now);
     if let Some(accepted) = &report.accepted {
         status.observed_generation = accepted.generation;
@@ -165,32 +200,39 @@ pub fn next(
         now,
     };
     if is_settled {
-        conditions.reconciling(&version, shown.as_ref(), is_invalid);
+        conditions.reconciling(&version, report, shown.as_ref(), is_invalid);
     } else {
         let verdict = failure::judge(shown.as_ref(), &report.pending, now);
         conditions.updating(&version, report, &verdict, is_invalid);
     }
     let accepted = risk::accepted(&object.spec);
-    offer(&mut status, facts, &accepted, now);
+    let generation = object.metadata.generation.unwrap_or_default();
+    let before = object.status.as_ref();
+    let is_of_spec = before.is_some_and(|before| before.observed_generation == generation);
+    offer(&mut status, facts, (&accepted, is_of_spec), now);
     let mut conditions = Conditions {
         list: &mut status.conditions,
         now,
     };
-    oppose(&mut conditions, object, facts.opposition);
+    oppose(&mut conditions, object, facts);
     status
 }
 
 /// What keeps objects from the release, and the cluster from another minor release.
-fn oppose(conditions: &mut Conditions<'_>, object: &ClusterVersion, risks: &[UpgradeRisk]) {
+fn oppose(conditions: &mut Conditions<'_>, object: &ClusterVersion, facts: &VersionFacts<'_>) {
     let now = conditions.now;
-    match overrides::condition(object, now) {
-        None => conditions.remove(&ClusterConditionType::from(overrides::CONDITION.to_owned())),
-        Some((reason, message)) => {
-            let r#type = ClusterConditionType::from(overrides::CONDITION.to_owned());
-            conditions.set(r#type, ConditionStatus::True, reason, &message);
-        }
+    let r#type = ClusterConditionType::from(overrides::CONDITION.to_owned());
+    match overrides::condition(object, facts.manifests, now) {
+        Overridden::No => conditions.remove(&r#type),
+        // What the process before found stays.
+        Overridden::NotKnown => {}
+        Overridden::Found {
+            status,
+            reason,
+            message,
+        } => conditions.set(r#type, status, reason, &message),
     }
-    match upgradeable::condition(risks) {
+    match upgradeable::condition(facts.opposition) {
         None => conditions.remove(&ClusterConditionType::Upgradeable),
         Some((reason, message)) => {
             let r#type = ClusterConditionType::Upgradeable;
@@ -204,35 +246,41 @@ fn oppose(conditions: &mut Conditions<'_>, object: &ClusterVersion, risks: &[Upg
 fn offer(
     status: &mut ClusterVersionStatus,
     facts: &VersionFacts<'_>,
-    accepted: &BTreeSet<String>,
+    (accepted, is_of_spec): (&BTreeSet<String>, bool),
     now: Timestamp,
 ) {
     let Some(advice) = facts.advice else {
         return;
     };
     if let Some((_, offers)) = &advice.found {
-        let before = &status.conditional_updates;
-        let (available, conditional) = risk::updates(offers, facts.queries, before, accepted, now);
+        let known = KnownUpdates {
+            conditional: &status.conditional_updates,
+            is_current: is_of_spec,
+        };
+        let (available, conditional) = risk::updates(offers, facts.queries, known, accepted, now);
         status.available_updates = Some(available);
         status.conditional_updates = conditional;
         let desired = &mut status.desired;
-        let digest = |image: &str| image.rsplit_once('@').map(|(_, digest)| digest.to_owned());
-        let node = digest(&offers.current.payload);
-        if node.is_some() && node == digest(&desired.image) {
+        if is_same_image(&offers.current.payload, &desired.image) {
             let known = risk::release_of(&desired.version, &offers.current);
-            if !known.url.is_empty() {
-                desired.url = known.url;
-            }
-            if !known.channels.is_empty() {
-                desired.channels = known.channels;
-            }
-            if desired.architecture.is_empty() {
-                desired.architecture = known.architecture;
-            }
+            describe(desired, known);
         }
     } else if !advice.keeps_status {
         status.available_updates = None;
         status.conditional_updates = Vec::new();
+    }
+}
+
+/// Takes over what the update service has of a release.
+fn describe(release: &mut Release, known: Release) {
+    if !known.url.is_empty() {
+        release.url = known.url;
+    }
+    if !known.channels.is_empty() {
+        release.channels = known.channels;
+    }
+    if release.architecture.is_empty() {
+        release.architecture = known.architecture;
     }
 }
 
@@ -256,20 +304,22 @@ fn accept(
         format!("version={version:?} image={image:?}")
     };
     let r#type = ClusterConditionType::ReleaseAccepted;
-    if let Some(failure) = &report.unreadable {
-        let why = &failure.message;
-        let text = format!("Loading payload failed {} failure={why}", named(own));
-        conditions.set(r#type, ConditionStatus::False, "LoadPayload", &text);
-        return;
-    }
-    match request {
-        WantedRelease::Other(release) if release.image != own.image => {
-            // None: it was not begun, and what was said of another one stays.
-            let step = report.step.as_ref();
-            if let Some(step) = step.filter(|step| step.image == release.image) {
-                conditions.set(r#type, step.status, step.reason, &step.message);
-            }
+    let other = match request {
+        WantedRelease::Other(release) if release.image != own.image => Some(release),
+        WantedRelease::Own | WantedRelease::Other(_) => None,
+    };
+    let step = report.step.as_ref();
+    let step = step.filter(|step| other.is_some_and(|other| step.image == other.image));
+    // Another release may be the way out of one that cannot be read.
+    match (step, &report.unreadable) {
+        (Some(step), _) => conditions.set(r#type, step.status, step.reason, &step.message),
+        (None, Some(failure)) => {
+            let why = &failure.message;
+            let text = format!("Loading payload failed {} failure={why}", named(own));
+            conditions.set(r#type, ConditionStatus::False, "LoadPayload", &text);
         }
+        // It was not begun, and what was said of another one stays.
+        (None, None) if other.is_some() => {}
         _ if report.accepted.is_some() => {
             let architecture = if own.architecture.is_empty() {
                 architecture()
@@ -282,7 +332,7 @@ fn accept(
             );
             conditions.set(r#type, ConditionStatus::True, "PayloadLoaded", &text);
         }
-        WantedRelease::Own | WantedRelease::Other(_) => {}
+        (None, None) => {}
     }
 }
 
@@ -294,163 +344,6 @@ pub(crate) const fn architecture() -> &'static str {
         "arm64"
     } else {
         std::env::consts::ARCH
-    }
-}
-
-/// A list of conditions that is written at one time.
-struct Conditions<'a> {
-    list: &'a mut Vec<ClusterCondition>,
-    now: Timestamp,
-}
-
-impl Conditions<'_> {
-    fn find(&self, r#type: &ClusterConditionType) -> Option<&ClusterCondition> {
-        condition::find(self.list, r#type)
-    }
-
-    fn remove(&mut self, r#type: &ClusterConditionType) {
-        self.list.retain(|condition| condition.r#type != *r#type);
-    }
-
-    fn set(
-        &mut self,
-        r#type: ClusterConditionType,
-        status: ConditionStatus,
-        reason: &str,
-        message: &str,
-    ) {
-        let condition = ClusterCondition {
-            r#type,
-            status,
-            last_transition_time: Time(self.now),
-            reason: reason.to_owned(),
-            message: message.to_owned(),
-        };
-        condition::set(self.list, condition);
-    }
-
-    fn invalid(&mut self, faults: &[String]) {
-        let text = match faults {
-            [] => return self.remove(&ClusterConditionType::Invalid),
-            [one] => format!("The cluster version is invalid: {one}"),
-            _ => format!(
-                "The cluster version is invalid:\n* {}\n",
-                faults.join("\n* ")
-            ),
-        };
-        self.set(
-            ClusterConditionType::Invalid,
-            ConditionStatus::True,
-            INVALID,
-            &text,
-        );
-    }
-
-    fn retrieved(&mut self, advice: Option<&Advice>) {
-        let r#type = ClusterConditionType::RetrievedUpdates;
-        match advice.map(|advice| advice.said(self.now)) {
-            Some(None) => self.set(r#type, ConditionStatus::True, "", ""),
-            Some(Some((reason, message))) => {
-                self.set(r#type, ConditionStatus::False, reason, &message);
-            }
-            None if self.find(&r#type).is_none() => {
-                self.set(r#type, ConditionStatus::False, "", "");
-            }
-            None => {}
-        }
-    }
-
-    fn implied(&mut self, names: &[&str]) {
-        let r#type = ClusterConditionType::ImplicitlyEnabledCapabilities;
-        if names.is_empty() {
-            let text = "Capabilities match configured spec";
-            self.set(r#type, ConditionStatus::False, "AsExpected", text);
-        } else {
-            let names = names.join(", ");
-            let text = format!("The following capabilities could not be disabled: {names}");
-            self.set(
-                r#type,
-                ConditionStatus::True,
-                "CapabilitiesImplicitlyEnabled",
-                &text,
-            );
-        }
-    }
-
-    /// The release is there: each failure counts at once.
-    fn reconciling(&mut self, version: &str, shown: Option<&Summary>, is_invalid: bool) {
-        let (failing, progressing) = (
-            ClusterConditionType::Failing,
-            ClusterConditionType::Progressing,
-        );
-        let Some(shown) = shown else {
-            self.set(failing, ConditionStatus::False, "", "");
-            let (reason, text) = if is_invalid {
-                let text = format!("Stopped at {version}: the cluster version is invalid");
-                (INVALID, text)
-            } else {
-                ("", format!("Cluster version is {version}"))
-            };
-            self.set(progressing, ConditionStatus::False, reason, &text);
-            return;
-        };
-        self.set(
-            failing,
-            ConditionStatus::True,
-            &shown.reason,
-            &shown.message,
-        );
-        let text = format!("Error while reconciling {version}: {}", shown.summary);
-        self.set(progressing, ConditionStatus::False, &shown.reason, &text);
-    }
-
-    /// The release is on its way.
-    fn updating(
-        &mut self,
-        version: &str,
-        report: &Report,
-        verdict: &FailureVerdict,
-        is_invalid: bool,
-    ) {
-        let progressing = ClusterConditionType::Progressing;
-        let set_failing = |conditions: &mut Self, status, reason: &str, message: &str| {
-            conditions.set(ClusterConditionType::Failing, status, reason, message);
-        };
-        if let Some((reason, message)) = &verdict.failing {
-            set_failing(self, ConditionStatus::True, reason, message);
-            let text = format!("Unable to apply {version}: {}", verdict.summary);
-            self.set(progressing, ConditionStatus::True, reason, &text);
-            return;
-        }
-        match &verdict.slow {
-            Some((reason, text)) => set_failing(self, ConditionStatus::Unknown, reason, text),
-            None => set_failing(self, ConditionStatus::False, "", ""),
-        }
-        if is_invalid {
-            let text = format!("Reconciling {version}: the cluster version is invalid");
-            self.set(progressing, ConditionStatus::True, INVALID, &text);
-            return;
-        }
-        let checkpoint = &report.checkpoint;
-        let mut text = format!("Working towards {version}");
-        if checkpoint.done > 0 {
-            text = format!(
-                "{text}: {} of {} done ({}% complete)",
-                checkpoint.done,
-                checkpoint.total,
-                checkpoint.percent()
-            );
-            if report.is_resuming() {
-                text = format!("{text}, resuming after a restart");
-            }
-        }
-        let mut why = "";
-        if let Some((reason, waiting)) = &verdict.waiting {
-            let separator = if checkpoint.done > 0 { "," } else { ":" };
-            text = format!("{text}{separator} {waiting}");
-            why = reason;
-        }
-        self.set(progressing, ConditionStatus::True, why, &text);
     }
 }
 

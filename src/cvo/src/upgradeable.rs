@@ -36,6 +36,8 @@ pub type MapData = Option<BTreeMap<String, String>>;
 pub struct UpgradeInputs {
     /// Reports of operators, by name.
     pub operators: BTreeMap<String, ClusterOperatorStatus>,
+    /// Whether the release has operators, so that none is no answer.
+    pub has_operators: bool,
     /// What the release asks for.
     pub gates: MapData,
     /// What administrators have answered.
@@ -83,6 +85,12 @@ pub fn risks(
     }
     let version = current.parse::<Version>().ok();
     risks.extend(admin_risks(inputs, version.as_ref()));
+    if inputs.has_operators && inputs.operators.is_empty() {
+        risks.push(risk(
+            "ClusterOperatorUpgradeableUnknown",
+            "Failed to list ClusterOperators: the release has some, and the cluster has none",
+        ));
+    }
     let operators = inputs.operators.iter();
     let opinions = operators.filter_map(|(name, status)| {
         let opinion = condition::find(&status.conditions, &ClusterConditionType::Upgradeable)?;

@@ -71,8 +71,10 @@ impl Verifier<'_> {
         let digest = digest_of(image)?;
         let keyrings = self.trust.keyrings.iter();
         let keyrings = keyrings.map(|(name, bytes)| {
-            let ring = Keyring::parse(name, bytes);
-            ring.map_err(|error| format!("verifier-public-key-{name}: {}", Chain(&error)))
+            // As clients know it: by its key in the ConfigMap.
+            let name = format!("verifier-public-key-{name}");
+            let ring = Keyring::parse(&name, bytes);
+            ring.map_err(|error| format!("{name}: {}", Chain(&error)))
         });
         let keyrings = keyrings.collect::<Result<Vec<_>, _>>()?;
         let mut notes = Vec::new();

@@ -43,6 +43,9 @@ const PACE: Pace = Pace {
 /// How long running reconciles may take to end after the process was asked to stop.
 const GRACE: Duration = Duration::from_secs(20);
 
+/// How long a controller may take for its last word.
+const LAST: Duration = Duration::from_secs(10);
+
 /// Why a controller ended.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -182,7 +185,7 @@ impl<K: Key> Operator<K> {
     /// Runs until the shutdown, or until the lease is lost.
     ///
     /// Waits for the lease, reads all watched kinds, then reconciles. After the shutdown running
-    /// reconciles have 20 s to end, and the lease is released.
+    /// reconciles have 20 s to end, [`Reconcile::finish`] has 10 s, and the lease is released.
     ///
     /// # Errors
     /// All of [`Error`]: a new process starts over better than this one.
@@ -230,8 +233,15 @@ impl<K: Key> Operator<K> {
         };
         // The sender of this function stays: wakes do not end.
         let _open = self.wakes.0;
+        // The lease is held until the last word, too.
+        let work = async {
+            work.run(shutdown).await;
+            if timeout(LAST, reconciler.finish()).await.is_err() {
+                tracing::warn!("the last state was not written in time");
+            }
+        };
         tokio::select! {
-            () = work.run(shutdown) => {}
+            () = work => {}
             Some(Err(failed)) = watches.join_next() => return Err(Error::Watch(failed)),
             error = lost(held.as_mut()) => return Err(error.into()),
         }

@@ -29,6 +29,12 @@ pub trait Reconcile: Send + Sync {
     /// # Errors
     /// What kept it from its end.
     fn reconcile(&self, key: &Self::Key) -> impl Future<Output = Result<Next, Self::Error>> + Send;
+
+    /// Writes the last state, after the last reconcile has ended and before the lease is
+    /// released. It has a few seconds.
+    fn finish(&self) -> impl Future<Output = ()> + Send {
+        async {}
+    }
 }
 
 /// When a key is reconciled next, unless a change wakes it before.

@@ -82,7 +82,8 @@ pub fn is_operator(labels: &BTreeMap<String, String>) -> bool {
 ///
 /// Operators and their files are taken in the order of their names. An image is kept if it has
 /// manifests, if an operator names it in `image-references`, if it is included, or if it is the
-/// [`BASE`]. Placeholders are replaced in files of operators that have `image-references`.
+/// [`BASE`]. Placeholders of versions are replaced in all files, those of images in files of
+/// operators that have `image-references`.
 ///
 /// # Errors
 /// All [`AssemblyProblem`]s, each with image and file.
@@ -108,7 +109,7 @@ pub fn assemble(request: &ReleaseRequest) -> Result<Assembly, Vec<AssemblyProble
     let mut warnings = Vec::new();
     for (name, image) in &request.images {
         if is_kept(name, image) {
-            let tag = tag(name, image, &mut warnings);
+            let tag = tag(name, image, &mut warnings, &mut problems);
             references.tags.insert(name.clone(), tag);
         } else {
             warnings.push(format!(
@@ -246,56 +247,67 @@ impl Operator<'_> {
         problems: &mut Vec<AssemblyProblem>,
     ) {
         let images = self.images(request, references, problems);
+        // Which images it names, and so which versions these carry, is not known.
+        let is_broken = self.references.is_none() && self.files.contains_key(REFERENCES_FILE);
         for (file, bytes) in self.files {
             if file == REFERENCES_FILE {
                 continue;
             }
             let source = ManifestSource::new(self.name, file);
-            let bytes = match &images {
-                None => Ok(bytes.clone()),
-                Some(images) => versions.substitute(&images.substitute(bytes)),
+            let made_of = if is_broken {
+                Ok(bytes.clone())
+            } else {
+                versions.substitute(&images.substitute(bytes))
             };
-            match bytes {
+            match made_of {
                 Ok(bytes) => made.add(&name_in_release(self.name, file), bytes, source, problems),
                 Err(error) => problems.push(source.problem(Fault::Versions(error))),
             }
         }
     }
 
-    /// Placeholders and pull specs; none where the operator names no images.
+    /// Placeholders and pull specs of the images that the operator names.
     fn images<'a>(
         &'a self,
         request: &ReleaseRequest,
         references: &'a References,
         problems: &mut Vec<AssemblyProblem>,
-    ) -> Option<Images<'a>> {
+    ) -> Images<'a> {
         let source = ManifestSource::new(self.name, REFERENCES_FILE);
         let mut triples = Vec::new();
-        for (name, tag) in &self.references.as_ref()?.tags {
+        let named = self.references.iter().flat_map(|named| &named.tags);
+        for (name, tag) in named {
             if let Some(image) = references.tags.get(name) {
                 triples.push((name.as_str(), tag.from.as_str(), image.from.as_str()));
             } else if !request.allow_missing_images {
                 problems.push(source.problem(Fault::MissingImage(name.clone())));
             }
         }
-        match Images::new(triples) {
-            Ok(images) => Some(images),
-            Err(error) => {
-                problems.push(source.problem(Fault::Ambiguous(error)));
-                None
-            }
-        }
+        Images::new(triples).unwrap_or_else(|error| {
+            problems.push(source.problem(Fault::Ambiguous(error)));
+            Images::default()
+        })
     }
 }
 
 /// An image as the release names it.
-fn tag(name: &str, image: &ComponentImage, warnings: &mut Vec<String>) -> Tag {
+fn tag(
+    name: &str,
+    image: &ComponentImage,
+    warnings: &mut Vec<String>,
+    problems: &mut Vec<AssemblyProblem>,
+) -> Tag {
     let mut annotations = image.annotations.clone();
     for key in COPIED_LABELS {
         let label = image.labels.get(key).filter(|label| !label.is_empty());
         let Some(label) = label else { continue };
         if key == annotation::VERSIONS || key == annotation::VERSION_DISPLAY_NAMES {
             let (kept, left_out) = components::allowed(label);
+            if let Some(source) = components::nameless(label) {
+                let fault = Fault::ComponentVersions { key, source };
+                problems.push(ManifestSource::image(name).problem(fault));
+                continue;
+            }
             if !left_out.is_empty() {
                 let left_out = left_out.join(", ");
                 warnings.push(format!("image {name}: label {key}: not among the components that may be named, and left out: {left_out}"));

@@ -34,7 +34,7 @@ pub struct Claim {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// They are no statement.
-    #[error("field {field}")]
+    #[error("the signature is not valid JSON: field {field}")]
     Syntax {
         /// Path of the field; `.` for the whole.
         field: String,
@@ -43,13 +43,13 @@ pub enum Error {
         source: serde_json::Error,
     },
     /// The statement is of another type.
-    #[error("field critical.type: {0:?} is not {TYPE:?}")]
+    #[error("signature is not the correct type: field critical.type: {0:?} is not {TYPE:?}")]
     Type(String),
     /// It names nothing.
-    #[error("field critical.identity.docker-reference is empty")]
+    #[error("signature must have an identity: field critical.identity.docker-reference is empty")]
     NoReference,
     /// It is about another image.
-    #[error("it is about {claimed}, and not about {expected}")]
+    #[error("signature digest does not match: it is about {claimed}, and not about {expected}")]
     OtherDigest {
         /// What it is about.
         claimed: ImageDigest,
@@ -213,26 +213,50 @@ mod tests {
     #[test]
     fn error_names_the_field() {
         for (from, to, expected) in [
-            (TYPE, "atomic", "field critical.type: \"atomic\" is not"),
+            (
+                TYPE,
+                "atomic",
+                "signature is not the correct type: field critical.type: \"atomic\" is not",
+            ),
             (
                 "quay.io/r:1",
                 "",
-                "field critical.identity.docker-reference is empty",
+                "signature must have an identity: field critical.identity.docker-reference is empty",
             ),
             (
                 DIGEST,
                 "sha256:0",
-                "field critical.image.docker-manifest-digest",
+                "the signature is not valid JSON: field critical.image.docker-manifest-digest",
             ),
-            ("\"critical\"", "\"critical2\"", "field critical2"),
-            ("\"image\"", "\"image2\"", "field critical"),
-            ("{\"creator", "[{\"creator", "field optional"),
-            ("\"optional\":", "\"extra\":{},\"optional\":", "field extra"),
-            ("\"type\":", "\"extra\":{},\"type\":", "field critical"),
+            (
+                "\"critical\"",
+                "\"critical2\"",
+                "the signature is not valid JSON: field critical2",
+            ),
+            (
+                "\"image\"",
+                "\"image2\"",
+                "the signature is not valid JSON: field critical",
+            ),
+            (
+                "{\"creator",
+                "[{\"creator",
+                "the signature is not valid JSON: field optional",
+            ),
+            (
+                "\"optional\":",
+                "\"extra\":{},\"optional\":",
+                "the signature is not valid JSON: field extra",
+            ),
+            (
+                "\"type\":",
+                "\"extra\":{},\"type\":",
+                "the signature is not valid JSON: field critical",
+            ),
             (
                 "\"creator\":",
                 "\"extra\":{},\"creator\":",
-                "field optional",
+                "the signature is not valid JSON: field optional",
             ),
         ] {
             let text = statement().replacen(from, to, 1);
@@ -253,11 +277,9 @@ mod tests {
                 .is_ok()
         );
         let error = claim.check(&ImageDigest::of(b"x"), None).unwrap_err();
-        assert!(
-            error
-                .to_string()
-                .starts_with(&format!("it is about {DIGEST}"))
-        );
+        assert!(error.to_string().starts_with(&format!(
+            "signature digest does not match: it is about {DIGEST}"
+        )));
         let error = claim
             .check(&ImageDigest::of(b""), Some("quay.io/r:2"))
             .unwrap_err();

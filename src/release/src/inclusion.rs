@@ -74,6 +74,27 @@ pub enum Exclusion {
     Overridden,
 }
 
+impl Exclusion {
+    /// Whether the manifest's own annotations make no sense, whatever the cluster is.
+    pub const fn is_malformed(&self) -> bool {
+        match self {
+            Self::SetAndGate
+            | Self::UnknownFeatureSet(_)
+            | Self::MajorVersion(_)
+            | Self::ProfileValue(..)
+            | Self::UnknownCapabilities(_) => true,
+            Self::NoAnnotations
+            | Self::Excluded(_)
+            | Self::FeatureSet(_)
+            | Self::FeatureGate(_)
+            | Self::OtherMajor(_)
+            | Self::ProfileUnset(_)
+            | Self::DisabledCapabilities(_)
+            | Self::Overridden => false,
+        }
+    }
+}
+
 impl fmt::Display for Exclusion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -148,8 +169,7 @@ impl Cluster {
             };
             return (!members.contains(&own)).then(|| Exclusion::FeatureSet(list.to_owned()));
         }
-        let mut gates = gates?.split(',').map(str::trim);
-        let missing = gates.find(|gate| match gate.strip_prefix('-') {
+        let missing = members(gates?).find(|gate| match gate.strip_prefix('-') {
             Some(off) => self.gates.contains(off),
             None => !self.gates.contains(*gate),
         });
@@ -162,7 +182,7 @@ impl Cluster {
             return Some(Exclusion::MajorVersion(why));
         }
         let (mut only, mut not) = (BTreeSet::new(), BTreeSet::new());
-        for member in list.split(',').map(str::trim) {
+        for member in members(list) {
             let (number, into) = match member.strip_prefix('-') {
                 Some(number) => (number, &mut not),
                 None => (member, &mut only),
@@ -193,14 +213,24 @@ impl Cluster {
         (!disabled.is_empty()).then_some(Exclusion::DisabledCapabilities(disabled))
     }
 
-    /// Whether an administrator manages the object. Of one without a namespace, the override's
-    /// does not matter.
+    /// Whether an administrator manages the object.
     fn is_overridden(&self, id: &ObjectId) -> bool {
-        self.overrides.iter().any(|unmanaged| {
-            (&unmanaged.group, &unmanaged.kind, &unmanaged.name) == (&id.group, &id.kind, &id.name)
-                && (id.namespace.is_empty() || unmanaged.namespace == id.namespace)
-        })
+        let mut overrides = self.overrides.iter();
+        overrides.any(|unmanaged| is_override_of(unmanaged, id))
     }
+}
+
+/// Whether an override is about an object. Of one without a namespace, the override's does not
+/// matter.
+pub fn is_override_of(unmanaged: &ObjectId, id: &ObjectId) -> bool {
+    (&unmanaged.group, &unmanaged.kind, &unmanaged.name) == (&id.group, &id.kind, &id.name)
+        && (id.namespace.is_empty() || unmanaged.namespace == id.namespace)
+}
+
+/// The members of a list with commas. Empty ones ask for nothing.
+fn members(list: &str) -> impl Iterator<Item = &str> {
+    let members = list.split(',').map(str::trim);
+    members.filter(|member| !member.is_empty())
 }
 
 #[cfg(test)]

@@ -132,13 +132,38 @@ pub fn read_file(
 #[error("{}", _0.join("; "))]
 pub struct Problems(pub Vec<String>);
 
-/// A manifest or file that is not applied.
+/// A manifest or file that is not applied, or not as it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PassedOver {
     /// The filter excludes the object.
     Manifest(ObjectId, Exclusion),
     /// The file has placeholders of a newer release.
     File(String),
+    /// A later file, which is named, describes the object again and counts. This manifest only
+    /// makes an object that is missing.
+    Again(ObjectId, String),
+}
+
+impl PassedOver {
+    /// Whether it is none of a release's ordinary choices, so that a person should know.
+    pub fn is_unusual(&self) -> bool {
+        match self {
+            Self::File(_) | Self::Again(..) => true,
+            Self::Manifest(_, exclusion) => exclusion.is_malformed(),
+        }
+    }
+}
+
+impl fmt::Display for PassedOver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Manifest(id, exclusion) => write!(f, "{id} is left out: {exclusion}"),
+            Self::File(why) => write!(f, "the file is left out: {why}"),
+            Self::Again(id, later) => {
+                write!(f, "{id} is described again in {later}, which counts")
+            }
+        }
+    }
 }
 
 /// The manifests of a release that a cluster applies.
@@ -157,7 +182,7 @@ pub struct Inventory {
 pub struct Loader<'a> {
     cluster: &'a Cluster,
     inventory: Inventory,
-    /// File of each object.
+    /// Last file of each object.
     files: BTreeMap<ObjectId, String>,
     problems: Vec<String>,
 }
@@ -195,8 +220,13 @@ impl<'a> Loader<'a> {
                 let passed = PassedOver::File(error.to_string());
                 self.inventory.passed_over.push((file.to_owned(), passed));
             }
-            Err(error) => self.problems.push(format!("{file}: {error}")),
+            Err(error) => self.fail(file, &error.to_string()),
         }
+    }
+
+    /// Notes a file that cannot be had, and why.
+    pub fn fail(&mut self, file: &str, why: &str) {
+        self.problems.push(format!("{file}: {why}"));
     }
 
     fn take(&mut self, directory: ManifestDirectory, manifest: &Manifest) {
@@ -213,16 +243,17 @@ impl<'a> Loader<'a> {
                 .push((manifest.file.clone(), passed));
             return;
         }
-        for fault in wellformed::faults(manifest) {
-            self.problems
-                .push(format!("{}: {id}: {fault}", manifest.file));
+        let faults = wellformed::faults(manifest);
+        if !faults.is_empty() {
+            let file = &manifest.file;
+            let faults = faults.iter().map(|fault| format!("{file}: {id}: {fault}"));
+            self.problems.extend(faults);
+            return;
         }
         let place = format!("{}/{}", directory.name(), manifest.file);
-        if let Some(first) = self.files.insert(id.clone(), place) {
-            let file = &manifest.file;
-            self.problems.push(format!(
-                "{file}: duplicate resource: {id} is also in {first}"
-            ));
+        if let Some(earlier) = self.files.insert(id.clone(), place.clone()) {
+            let again = PassedOver::Again(id.clone(), place);
+            self.inventory.passed_over.push((earlier, again));
         }
         let raw = manifest.raw();
         self.inventory.version_hash = self.inventory.version_hash.with(raw.as_bytes());
@@ -240,14 +271,18 @@ impl<'a> Loader<'a> {
     /// The inventory of all files.
     ///
     /// # Errors
-    /// [`Problems`], if any file or manifest is wrong. An object must be described once in all
-    /// files that the cluster applies.
+    /// [`Problems`], if any file or manifest is wrong.
     pub fn finish(self) -> Result<Inventory, Problems> {
-        if self.problems.is_empty() {
-            Ok(self.inventory)
-        } else {
-            Err(Problems(self.problems))
+        match self.finish_in_part() {
+            (inventory, None) => Ok(inventory),
+            (_, Some(problems)) => Err(problems),
         }
+    }
+
+    /// The inventory of what is right, and what is wrong with the rest.
+    pub fn finish_in_part(self) -> (Inventory, Option<Problems>) {
+        let problems = Some(self.problems).filter(|problems| !problems.is_empty());
+        (self.inventory, problems.map(Problems))
     }
 }
 

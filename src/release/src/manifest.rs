@@ -85,7 +85,7 @@ pub enum Error {
 impl Manifest {
     /// Reads the manifests of a file, in its order. Empty documents and `null` are passed over.
     ///
-    /// Shape: YAML with any number of documents; JSON with one where the name ends in `.json`. Each
+    /// Shape: YAML, or JSON where the name ends in `.json`, with any number of documents. Each
     /// has `apiVersion`, `kind` and `metadata.name`. Plain `yes`, `no`, `on` and `off` are
     /// booleans, as Kubernetes reads YAML.
     ///
@@ -94,12 +94,10 @@ impl Manifest {
     pub fn parse(file: &str, bytes: &[u8]) -> Result<Vec<Self>, Error> {
         let text = std::str::from_utf8(bytes).map_err(Error::Utf8)?;
         let mut manifests: Vec<Self> = Vec::new();
-        for (index, object) in documents(file, text)?.into_iter().enumerate() {
+        for (index, (object, json)) in documents(file, text)?.into_iter().enumerate() {
             let document = index + 1;
             let mut manifest = Self::read(file, document, object)?;
-            if is_json(file) {
-                manifest.json = Some(text.trim().into());
-            }
+            manifest.json = json;
             if let Some(first) = manifests.iter().find(|other| other.id == manifest.id) {
                 return Err(Error::Twice {
                     first: first.document,
@@ -184,22 +182,43 @@ fn is_json(file: &str) -> bool {
     Path::new(file).extension() == Some(OsStr::new("json"))
 }
 
+/// A document, and its own text where the file is JSON.
+type Document = (Value, Option<Box<str>>);
+
 /// The documents of a text that are not empty.
-fn documents(file: &str, text: &str) -> Result<Vec<Value>, Error> {
+fn documents(file: &str, text: &str) -> Result<Vec<Document>, Error> {
     if is_json(file) {
-        return match serde_json::from_str(text) {
-            Ok(value) => Ok(vec![value]),
-            Err(error) => Err(Error::Syntax {
-                line: error.line() as u64,
-                message: error.to_string(),
-            }),
-        };
+        return json_documents(text);
     }
     let options = serde_saphyr::options! { with_snippet: false };
-    serde_saphyr::from_multiple_with_options(text, options).map_err(|error| Error::Syntax {
-        line: error.location().map_or(0, |location| location.line()),
-        message: error.render_with_formatter(&UserMessageFormatter),
-    })
+    let documents: Vec<Value> =
+        serde_saphyr::from_multiple_with_options(text, options).map_err(|error| Error::Syntax {
+            line: error.location().map_or(0, |location| location.line()),
+            message: error.render_with_formatter(&UserMessageFormatter),
+        })?;
+    Ok(documents
+        .into_iter()
+        .map(|document| (document, None))
+        .collect())
+}
+
+fn json_documents(text: &str) -> Result<Vec<Document>, Error> {
+    let mut documents = Vec::new();
+    let mut values = serde_json::Deserializer::from_str(text).into_iter::<Value>();
+    let mut begin = 0;
+    while let Some(value) = values.next() {
+        let value = value.map_err(|error| Error::Syntax {
+            line: error.line() as u64,
+            message: error.to_string(),
+        })?;
+        let end = values.byte_offset();
+        if !value.is_null() {
+            let own = text.get(begin..end).unwrap_or_default();
+            documents.push((value, Some(own.trim().into())));
+        }
+        begin = end;
+    }
+    Ok(documents)
 }
 
 impl fmt::Display for ObjectId {

@@ -56,7 +56,7 @@ pub enum Error {
         source: serde_json::Error,
     },
     /// It is of another kind.
-    #[error("field kind: {0:?} is not {KIND:?}")]
+    #[error("unrecognized Cincinnati metadata kind {0:?}: field kind is not {KIND:?}")]
     Kind(String),
     /// A version is none.
     #[error("field {field}")]
@@ -170,6 +170,21 @@ impl Metadata {
         names.filter(|name| !name.is_empty()).collect()
     }
 
+    /// What of the metadata is left out, each with its key.
+    pub fn left_out(&self) -> Vec<String> {
+        let not_text = self.not_text.iter();
+        let not_text = not_text.map(|key| format!("metadata[{key:?}] is left out: it is no text"));
+        let mut all: Vec<String> = not_text.collect();
+        let list = self.metadata.get(CHANNELS).map_or("", String::as_str);
+        let is_empty = |name: &str| name.trim().is_empty();
+        if !list.is_empty() && list.split(',').any(is_empty) {
+            all.push(format!(
+                "metadata[{CHANNELS:?}] has an empty name, which is left out: {list:?}"
+            ));
+        }
+        all
+    }
+
     /// Releases from which a cluster may return to this one over a minor version, as
     /// [`ROLLBACK_FROM`] lists them; empty entries are left out.
     ///
@@ -253,6 +268,14 @@ mod tests {
         assert_eq!(channels, ["candidate-4.16", "fast-4.16"]);
         assert!(metadata.is_multi());
         assert_eq!(metadata.not_text, BTreeSet::from(["number".to_owned()]));
+        assert_eq!(
+            metadata.left_out(),
+            [
+                "metadata[\"number\"] is left out: it is no text",
+                "metadata[\"io.openshift.upgrades.graph.release.channels\"] has an empty name, which is \
+                 left out: \"fast-4.16, ,candidate-4.16,\"",
+            ]
+        );
     }
 
     #[test]
@@ -274,7 +297,7 @@ mod tests {
             ("{\"version\":\"1.0.0\"}".to_owned(), "missing field `kind`"),
             (
                 r#"{"kind":"other","version":"1.0.0"}"#.to_owned(),
-                "field kind: \"other\" is not",
+                "unrecognized Cincinnati metadata kind \"other\": field kind is not",
             ),
             (
                 format!(r#"{{{kind},"version":"1.0"}}"#),

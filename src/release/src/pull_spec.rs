@@ -95,9 +95,33 @@ impl fmt::Display for PullSpec {
     }
 }
 
+/// Whether two pull specs name one image: by digest, because mirrors have other repositories; by
+/// their whole text where one has none. An empty text names no image.
+pub fn is_same_image(one: &str, other: &str) -> bool {
+    let digest = |image: &str| image.rsplit_once('@').map(|(_, digest)| digest.to_owned());
+    match (digest(one), digest(other)) {
+        (Some(one), Some(other)) => one == other,
+        _ => !one.is_empty() && one == other,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn images_are_one_by_digest_and_else_by_their_text() {
+        for (one, other, expected) in [
+            ("q/r@sha256:1", "m/r:v1@sha256:1", true),
+            ("q/r@sha256:1", "q/r@sha256:2", false),
+            ("q/r:v1", "q/r:v1", true),
+            ("q/r:v1", "m/r:v1", false),
+            ("q/r:v1", "q/r:v1@sha256:1", false),
+            ("", "", false),
+        ] {
+            assert_eq!(is_same_image(one, other), expected, "{one} {other}");
+        }
+    }
 
     #[test]
     fn text_is_kept_and_the_digest_is_known() {

@@ -236,6 +236,22 @@ impl UpdateGraph {
     /// # Errors
     /// [`Error`], with the field that is wrong.
     pub fn parse(bytes: &[u8]) -> Result<Self, Error> {
+        Self::read(bytes, None)
+    }
+
+    /// Reads what a graph has for a cluster that runs `current`: all releases, and the updates
+    /// from that one. What is wrong with other updates is no concern of that cluster.
+    ///
+    /// # Errors
+    /// [`Error`], with the field that is wrong.
+    pub fn parse_for(bytes: &[u8], current: &Version) -> Result<Self, Error> {
+        Self::read(bytes, Some(current))
+    }
+
+    fn read(bytes: &[u8], current: Option<&Version>) -> Result<Self, Error> {
+        let counts = |from: Option<&Version>| {
+            current.is_none_or(|current| from.is_some_and(|from| from.is_release(current)))
+        };
         let mut json = serde_json::Deserializer::from_slice(bytes);
         let wire: Wire =
             serde_path_to_error::deserialize(&mut json).map_err(|error| Error::Syntax {
@@ -263,13 +279,14 @@ impl UpdateGraph {
                 return Err(Error::Twice { field, version });
             }
         }
+        let node = |number: u64| versions.get(usize::try_from(number).ok()?);
         let mut edges = BTreeSet::new();
         for (index, (from, to)) in wire.edges.into_iter().enumerate() {
+            if !counts(node(from)) {
+                continue;
+            }
             let end = |number: u64, side: usize| {
-                let version = usize::try_from(number)
-                    .ok()
-                    .and_then(|number| versions.get(number).cloned());
-                version.ok_or_else(|| Error::NoNode {
+                node(number).cloned().ok_or_else(|| Error::NoNode {
                     field: format!("edges[{index}][{side}]"),
                     end: number.to_string(),
                 })
@@ -278,8 +295,9 @@ impl UpdateGraph {
             edges.insert(edge(format!("edges[{index}]"), from, to)?);
         }
         let groups = wire.conditional.into_iter().enumerate();
-        let conditional = groups.map(|(index, group)| {
-            ConditionalEdges::read(&format!("conditionalEdges[{index}]"), group, &nodes)
+        let conditional = groups.filter_map(|(index, group)| {
+            let path = format!("conditionalEdges[{index}]");
+            ConditionalEdges::read(&path, group, &nodes, &counts).transpose()
         });
         Ok(Self {
             conditional: conditional.collect::<Result<_, _>>()?,
@@ -324,13 +342,20 @@ impl UpdateGraph {
 }
 
 impl ConditionalEdges {
+    /// Reads a group; none where it has updates, and none of them counts.
     fn read(
         path: &str,
         group: WireGroup,
         nodes: &BTreeMap<Version, UpdateNode>,
-    ) -> Result<Self, Error> {
+        counts: &impl Fn(Option<&Version>) -> bool,
+    ) -> Result<Option<Self>, Error> {
         let mut edges = BTreeSet::new();
+        let mut is_passed_over = false;
         for (index, wire) in group.edges.into_iter().enumerate() {
+            if !counts(wire.from.parse().ok().as_ref()) {
+                is_passed_over = true;
+                continue;
+            }
             let path = format!("{path}.edges[{index}]");
             let end = |side: &str, text: &str| {
                 let field = format!("{path}.{side}");
@@ -343,14 +368,17 @@ impl ConditionalEdges {
             let (from, to) = (end("from", &wire.from)?, end("to", &wire.to)?);
             edges.insert(edge(path, from, to)?);
         }
+        if is_passed_over && edges.is_empty() {
+            return Ok(None);
+        }
         if group.risks.is_empty() {
             let field = format!("{path}.risks");
             return Err(Error::NoRisk { field });
         }
-        Ok(Self {
+        Ok(Some(Self {
             edges,
             risks: group.risks.into_iter().map(UpdateRisk::from).collect(),
-        })
+        }))
     }
 }
 

@@ -46,11 +46,17 @@ pub struct SignatureTrust {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// It has no keyring.
-    #[error("field data: no key begins with {KEY:?}")]
-    NoKeyring,
+    #[error(
+        "the config map {0} did not provide any GPG public keys to verify signatures from and \
+         cannot be used: field data: no key begins with {KEY:?}"
+    )]
+    NoKeyring(String),
     /// It has no store.
-    #[error("field data: no key begins with {STORE:?}")]
-    NoStore,
+    #[error(
+        "the config map {0} did not provide any signature stores to read from and cannot be \
+         used: field data: no key begins with {STORE:?}"
+    )]
+    NoStore(String),
     /// The address of a store is none.
     #[error("field data.{key}: {address:?} begins with none of {}", SCHEMES.join(" "))]
     Store {
@@ -117,11 +123,19 @@ impl SignatureTrust {
                 found.stores.insert(name.to_owned(), address);
             }
         }
-        match (found.keyrings.is_empty(), found.stores.is_empty()) {
-            (true, _) => Err(Error::NoKeyring),
-            (_, true) => Err(Error::NoStore),
-            _ => Ok(found),
+        found.check(&format!("{}/{}", manifest.id.namespace, manifest.id.name))?;
+        Ok(found)
+    }
+
+    /// Whether the ConfigMap of that namespace and name has what verification needs.
+    fn check(&self, map: &str) -> Result<(), Error> {
+        if self.keyrings.is_empty() {
+            return Err(Error::NoKeyring(map.to_owned()));
         }
+        if self.stores.is_empty() {
+            return Err(Error::NoStore(map.to_owned()));
+        }
+        Ok(())
     }
 
     /// The ConfigMap's file. Keyrings that are not text go to `binaryData`.
@@ -153,12 +167,7 @@ impl SignatureTrust {
                 Err(_) => binary.insert(key, BASE64_STANDARD.encode(keyring).into()),
             };
         }
-        if self.keyrings.is_empty() {
-            return Err(Error::NoKeyring);
-        }
-        if self.stores.is_empty() {
-            return Err(Error::NoStore);
-        }
+        self.check(&format!("{NAMESPACE}/{NAME}"))?;
         let mut object = json!({
             "apiVersion": "v1",
             "kind": "ConfigMap",
@@ -256,15 +265,17 @@ mod tests {
         for (data, expected) in [
             (
                 "",
-                "field data: no key begins with \"verifier-public-key-\"",
+                "the config map /x did not provide any GPG public keys to verify signatures from and \
+                 cannot be used: field data: no key begins with \"verifier-public-key-\"",
             ),
             (
                 "data: {store-a: 'https://x'}",
-                "field data: no key begins with \"verifier",
+                "the config map /x did not provide any GPG public keys",
             ),
             (
                 "data: {verifier-public-key-a: x}",
-                "field data: no key begins with \"store-\"",
+                "the config map /x did not provide any signature stores to read from and cannot be used: \
+                 field data: no key begins with \"store-\"",
             ),
             (
                 "data: {store-a: 'ftp://x'}",
@@ -281,10 +292,10 @@ mod tests {
     fn nothing_is_printed_that_cannot_be_read() {
         let mut no_keyring = verification();
         no_keyring.keyrings.clear();
-        assert!(matches!(no_keyring.print(), Err(Error::NoKeyring)));
+        assert!(matches!(no_keyring.print(), Err(Error::NoKeyring(_))));
         let mut no_store = verification();
         no_store.stores.clear();
-        assert!(matches!(no_store.print(), Err(Error::NoStore)));
+        assert!(matches!(no_store.print(), Err(Error::NoStore(_))));
         let mut other_store = verification();
         other_store.stores.insert("b".into(), "/srv".into());
         assert!(matches!(other_store.print(), Err(Error::Store { .. })));

@@ -52,19 +52,23 @@ const BAD: [Bad; 5] = [
         ],
     },
     Bad {
-        name: "duplicate",
+        name: "deletion",
         version: "4.2.1",
         change: |files| {
-            let twice = files["release-manifests/0000_50_alpha_05_config.json"].clone();
+            let config = files["release-manifests/0000_50_alpha_05_config.json"].clone();
+            let unclear = config.replace(
+                "\"annotations\":{",
+                "\"annotations\":{\"release.openshift.io/delete\":\"yes\",",
+            );
             files.insert(
-                "release-manifests/0000_60_alpha_05_again.json".to_owned(),
-                twice,
+                "release-manifests/0000_60_alpha_05_unclear.json".to_owned(),
+                unclear,
             );
         },
         expected: &[
             "False LoadPayload",
-            "0000_60_alpha_05_again.json",
-            "duplicate resource",
+            "0000_60_alpha_05_unclear.json",
+            "invalid delete annotation",
         ],
     },
     Bad {
@@ -219,7 +223,10 @@ async fn refused_until_signed(
         .server
         .put(digest, ReleaseKey::make()?.sign(digest)?);
     cluster
-        .until_said("ReleaseAccepted", "no key of keyring test signed it")
+        .until_said(
+            "ReleaseAccepted",
+            "no key of keyring verifier-public-key-test signed it",
+        )
         .await?;
     cluster.server.put(digest, cluster.expired.sign(digest)?);
     cluster

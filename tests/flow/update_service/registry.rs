@@ -209,7 +209,7 @@ fn what_is_no_release_is_listed_and_the_rest_is_served() {
     );
     let problems = service.problems();
     for expected in [
-        ":bad-kind | release-manifests/release-metadata | field kind: \"other\"",
+        ":bad-kind | release-manifests/release-metadata | unrecognized Cincinnati metadata kind \"other\"",
         ":bad-version | release-manifests/release-metadata | field version: \"one\" is no semantic version",
         ":bad-previous | release-manifests/release-metadata | field previous[0]: \"x\"",
         ":component | config.Labels | 1 images have no label io.openshift.release",

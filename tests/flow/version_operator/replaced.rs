@@ -1,6 +1,7 @@
 //! What cannot be changed is made anew, and what a release drops of an object goes.
 
 use anyhow::{Context as _, Result};
+use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::rbac::v1::ClusterRole;
@@ -11,6 +12,8 @@ use serde_json::{Value, json};
 
 use crate::env::Cluster;
 use crate::payload::VERSION;
+
+const HOOK: &str = "beta.example.org";
 
 const INCLUDE: &str = "include.release.openshift.io/self-managed-high-availability";
 
@@ -27,6 +30,20 @@ fn map(labels: &Value, data: &Value) -> Value {
     json!({
         "apiVersion": "v1", "kind": "ConfigMap", "data": data,
         "metadata": { "name": "alpha", "namespace": "default", "labels": labels, "annotations": { INCLUDE: "true" } }
+    })
+}
+
+/// A webhook that nothing calls, whose bundle a controller fills in if `annotations` ask for it.
+fn hook(annotations: &Value) -> Value {
+    let rule = json!({ "apiGroups": ["example.org"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["nothings"] });
+    let service = json!({ "name": "none", "namespace": "default" });
+    json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+        "metadata": { "name": "beta", "annotations": annotations },
+        "webhooks": [{
+            "name": HOOK, "rules": [rule], "clientConfig": { "service": service },
+            "sideEffects": "None", "admissionReviewVersions": ["v1"], "failurePolicy": "Ignore"
+        }]
     })
 }
 
@@ -69,6 +86,7 @@ async fn report(jobs: &Api<Job>, status: &Value) -> Result<()> {
 async fn jobs_are_made_anew_and_dropped_fields_go() -> Result<()> {
     let mut cluster = Cluster::start("replaced", 4).await?;
     let client = cluster.control_plane.client().await?;
+    let hooks: Api<ValidatingWebhookConfiguration> = Api::all(client.clone());
     let jobs: Api<Job> = Api::default_namespaced(client);
     let old = serde_json::from_value(job("registry.example/old"))?;
     let old = jobs.create(&PostParams::default(), &old).await?;
@@ -79,6 +97,9 @@ async fn jobs_are_made_anew_and_dropped_fields_go() -> Result<()> {
     let labels = json!({ "kept": "a", "dropped": "b" });
     let data = json!({ "level": "10", "dropped": "c" });
     cluster.payload.write(config, &map(&labels, &data))?;
+    let hook_file = "0000_20_beta_03_hook.json";
+    let asking = json!({ INCLUDE: "true", "service.beta.openshift.io/inject-cabundle": "true" });
+    cluster.payload.write(hook_file, &hook(&asking))?;
     cluster.arguments.push("--prune-dropped".to_owned());
     cluster.arguments.push("--namespace=default".to_owned());
     let process = cluster.run()?;
@@ -109,9 +130,18 @@ async fn jobs_are_made_anew_and_dropped_fields_go() -> Result<()> {
         .await?;
     drop(process);
 
+    // The bundle is filled in, and the next release does not ask for it any more.
+    let bundle = json!({ "webhooks": [{ "name": HOOK, "clientConfig": { "caBundle": "Q0E=" } }] });
+    let params = PatchParams::default();
+    hooks
+        .patch("beta", &params, &Patch::Strategic(bundle))
+        .await?;
+    cluster
+        .payload
+        .write(hook_file, &hook(&json!({ INCLUDE: "true" })))?;
+
     // Another release in the same place: less of the ConfigMap, to which others have added.
     let added = json!({ "metadata": { "labels": { "other": "d" } }, "data": { "other": "e" } });
-    let params = PatchParams::default();
     cluster
         .maps
         .patch("alpha", &params, &Patch::Merge(added))
@@ -144,6 +174,19 @@ async fn jobs_are_made_anew_and_dropped_fields_go() -> Result<()> {
     })
     .await?;
     assert!(cluster.maps.get_opt("once").await?.is_some());
+    wait::until("the bundle to go", PATIENCE, async || {
+        let found = hooks.get("beta").await?;
+        let asks = found.metadata.annotations.unwrap_or_default().len() > 1;
+        let hook = found.webhooks.unwrap_or_default().pop();
+        let bundle = hook.and_then(|hook| hook.client_config.ca_bundle);
+        let is_empty = bundle.as_ref().is_none_or(|bundle| bundle.0.is_empty());
+        Ok(if is_empty && !asks {
+            Ok(())
+        } else {
+            Err(format!("{bundle:?}"))
+        })
+    })
+    .await?;
     drop(process);
     Ok(())
 }

@@ -293,6 +293,12 @@ pub(super) const WORDS: &[Explanation] = &[
         "Remove them from spec.overrides.",
     ),
     of(
+        "OverridesMatchNothing",
+        "reason of Overridden",
+        "spec.overrides names objects that the release does not have, and keeps none from it.",
+        "Correct group (without a version), kind, namespace and name as the message hints, or remove them.",
+    ),
+    of(
         "UnknownConditionType",
         BLOCK,
         "A conditional update has no condition Recommended yet; this only warns.",
@@ -333,6 +339,12 @@ pub(super) const WORDS: &[Explanation] = &[
         UPGRADEABLE,
         "The ConfigMap with the gates or with their answers does not exist.",
         "Create the ConfigMap that the message names.",
+    ),
+    of(
+        "ClusterOperatorUpgradeableUnknown",
+        UPGRADEABLE,
+        "The release has ClusterOperators and the cluster has none, so that none says whether it can go on.",
+        "Find out who removed them; they are made again with the next pass.",
     ),
     of(
         "ClusterOperatorUpgradeable-<operator>",

@@ -18,12 +18,12 @@ const PLACEHOLDERS: [&str; 2] = ["", "Cg=="];
 
 /// Takes out what the cluster fills in.
 pub(super) fn leave_to_others(id: &ObjectId, object: &mut Value) {
-    let asks = |pointer: &str, key: &str| {
-        let of = object.pointer(pointer).and_then(|all| all.get(key));
-        of.and_then(Value::as_str) == Some("true")
-    };
-    let asks_for_ca = asks("/metadata/annotations", INJECT_CA);
-    let asks_for_trusted = asks("/metadata/labels", INJECT_TRUSTED);
+    let annotations = object.pointer("/metadata/annotations");
+    let asks_for_ca = annotations.is_some_and(asks_for_bundle);
+    let trusted = object
+        .pointer("/metadata/labels")
+        .and_then(|labels| labels.get(INJECT_TRUSTED));
+    let asks_for_trusted = trusted.and_then(Value::as_str) == Some("true");
     match (id.group.as_str(), id.kind.as_str()) {
         ("rbac.authorization.k8s.io", "ClusterRole") => {
             let is_aggregated = object
@@ -63,6 +63,43 @@ pub(super) fn leave_to_others(id: &ObjectId, object: &mut Value) {
         }
         _ => {}
     }
+}
+
+/// Whether metadata asks for the service CA's bundle.
+pub fn asks_for_bundle(annotations: &Value) -> bool {
+    annotations.get(INJECT_CA).and_then(Value::as_str) == Some("true")
+}
+
+/// An object with empty bundles where it has none; none where it has no place for one. Applied
+/// once its annotation is gone, it takes away what was filled in because of that.
+pub fn without_bundles(id: &ObjectId, wanted: &Value) -> Option<Value> {
+    let mut object = wanted.clone();
+    let clients: Vec<&mut Value> = match (id.group.as_str(), id.kind.as_str()) {
+        ("apiregistration.k8s.io", "APIService") => object.get_mut("spec").into_iter().collect(),
+        ("apiextensions.k8s.io", "CustomResourceDefinition") => {
+            let client = object.pointer_mut("/spec/conversion/webhook/clientConfig");
+            client.into_iter().collect()
+        }
+        (
+            "admissionregistration.k8s.io",
+            "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration",
+        ) => {
+            let webhooks = object.as_object_mut().into_iter();
+            let webhooks = webhooks.flat_map(|object| entries(object, "webhooks"));
+            webhooks
+                .filter_map(|webhook| webhook.get_mut("clientConfig"))
+                .collect()
+        }
+        _ => Vec::new(),
+    };
+    let mut is_changed = false;
+    for client in clients.into_iter().filter_map(Value::as_object_mut) {
+        if !client.contains_key("caBundle") {
+            client.insert("caBundle".to_owned(), json!(""));
+            is_changed = true;
+        }
+    }
+    is_changed.then_some(object)
 }
 
 /// Takes a bundle out that is filled in by contract, or of which there is a placeholder only.
@@ -317,6 +354,40 @@ mod tests {
         let account = json!({ "secrets": [], "imagePullSecrets": [{ "name": "own" }] });
         let account = left("", "ServiceAccount", account);
         assert_eq!(account, json!({ "imagePullSecrets": [{ "name": "own" }] }));
+    }
+
+    #[test]
+    fn places_of_bundles_are_emptied_where_the_manifest_has_none() {
+        let hooks = "admissionregistration.k8s.io";
+        let client = json!({ "service": {} });
+        let own = json!({ "caBundle": "QQ==" });
+        let empty = json!({ "service": {}, "caBundle": "" });
+        let object = json!({ "webhooks": [{ "clientConfig": client }, { "clientConfig": own }] });
+        let emptied = without_bundles(&id(hooks, "MutatingWebhookConfiguration"), &object).unwrap();
+        assert_eq!(
+            emptied,
+            json!({ "webhooks": [{ "clientConfig": empty }, { "clientConfig": own }] })
+        );
+        assert_eq!(
+            without_bundles(&id(hooks, "MutatingWebhookConfiguration"), &emptied),
+            None
+        );
+        let service = id("apiregistration.k8s.io", "APIService");
+        let emptied = without_bundles(&service, &json!({ "spec": client })).unwrap();
+        assert_eq!(emptied, json!({ "spec": empty }));
+        let definition = id("apiextensions.k8s.io", "CustomResourceDefinition");
+        let webhook = |client: &Value| json!({ "spec": { "conversion": { "webhook": { "clientConfig": client } } } });
+        assert_eq!(
+            without_bundles(&definition, &webhook(&client)),
+            Some(webhook(&empty))
+        );
+        assert_eq!(without_bundles(&definition, &json!({ "spec": {} })), None);
+        assert_eq!(
+            without_bundles(&id("", "ConfigMap"), &json!({ "data": {} })),
+            None
+        );
+        assert!(asks_for_bundle(&json!({ INJECT_CA: "true" })));
+        assert!(!asks_for_bundle(&json!({ INJECT_CA: "false" })) && !asks_for_bundle(&Value::Null));
     }
 
     #[test]

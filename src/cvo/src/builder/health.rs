@@ -46,11 +46,11 @@ pub fn health(id: &ObjectId, task: &str, found: &Value, ordering: Ordering) -> H
     let is_first = ordering == Ordering::Initializing;
     match (id.group.as_str(), id.kind.as_str()) {
         ("apiextensions.k8s.io", "CustomResourceDefinition") if !is_first => {
-            established(task, found)
+            established(id, task, found)
         }
-        ("apps", "Deployment") if !is_first => deployment(task, found),
-        ("apps", "DaemonSet") if !is_first => daemon_set(task, found),
-        ("batch", "Job") if !is_first => job(task, found),
+        ("apps", "Deployment") if !is_first => deployment(id, task, found),
+        ("apps", "DaemonSet") if !is_first => daemon_set(id, task, found),
+        ("batch", "Job") if !is_first => job(id, task, found),
         _ => Health::Ready,
     }
 }
@@ -72,38 +72,45 @@ fn number(found: &Value, pointer: &str) -> i64 {
         .unwrap_or_default()
 }
 
-fn waiting(task: &str, why: &str) -> Health {
-    Health::Waiting(Failure {
-        effect: Effect::None,
-        ..Failure::workload("WorkloadUpdating", task, why, Effect::None)
-    })
+fn waiting(id: &ObjectId, task: &str, why: &str) -> Health {
+    Health::Waiting(Failure::rollout(task, &name(id), why))
 }
 
-fn failed(reason: &str, task: &str, why: &str) -> Health {
-    Health::Failed(Failure::workload(reason, task, why, Effect::Fail))
+/// Namespace and name of an object, as clients know it.
+fn name(id: &ObjectId) -> String {
+    if id.namespace.is_empty() {
+        id.name.clone()
+    } else {
+        format!("{}/{}", id.namespace, id.name)
+    }
 }
 
 fn is_deleted(found: &Value) -> bool {
     found.pointer("/metadata/deletionTimestamp").is_some()
 }
 
-fn established(task: &str, found: &Value) -> Health {
+fn established(id: &ObjectId, task: &str, found: &Value) -> Health {
     match condition(found, "Established") {
         Some(("True", ..)) => Health::Ready,
-        Some((status, reason, message)) => {
-            waiting(task, &format!("Established={status}, {reason}: {message}"))
-        }
-        None => waiting(task, "does not declare an Established status condition"),
+        Some((status, reason, message)) => waiting(
+            id,
+            task,
+            &format!("Established={status}, {reason}: {message}"),
+        ),
+        None => waiting(id, task, "does not declare an Established status condition"),
     }
 }
 
-fn deployment(task: &str, found: &Value) -> Health {
+fn deployment(id: &ObjectId, task: &str, found: &Value) -> Health {
+    let failed = |reason: &str, why: &str| {
+        Health::Failed(Failure::workload(reason, ("deployment", &name(id)), why))
+    };
     if is_deleted(found) {
-        return waiting(task, "is being deleted");
+        return waiting(id, task, "is being deleted");
     }
     if let Some(("True", reason, message)) = condition(found, "ReplicaFailure") {
         let why = format!("has a replica failure {reason}: {message}");
-        return failed("WorkloadNotProgressing", task, &why);
+        return failed("WorkloadNotProgressing", &why);
     }
     match (
         condition(found, "Available"),
@@ -111,11 +118,11 @@ fn deployment(task: &str, found: &Value) -> Health {
     ) {
         (Some(("False", reason, message)), Some(("False", ..))) => {
             let why = format!("is not available {reason} ({message})");
-            return failed("WorkloadNotAvailable", task, &why);
+            return failed("WorkloadNotAvailable", &why);
         }
         (_, Some(("False", "ProgressDeadlineExceeded", message))) => {
             let why = format!("did not finish rolling out: {message}");
-            return failed("WorkloadNotProgressing", task, &why);
+            return failed("WorkloadNotProgressing", &why);
         }
         _ => {}
     }
@@ -131,13 +138,13 @@ fn deployment(task: &str, found: &Value) -> Health {
     if is_done {
         Health::Ready
     } else {
-        waiting(task, "is rolling out")
+        waiting(id, task, "is rolling out")
     }
 }
 
-fn daemon_set(task: &str, found: &Value) -> Health {
+fn daemon_set(id: &ObjectId, task: &str, found: &Value) -> Health {
     if is_deleted(found) {
-        return waiting(task, "is being deleted");
+        return waiting(id, task, "is being deleted");
     }
     if number(found, "/metadata/generation") <= 1 {
         return Health::Ready;
@@ -150,24 +157,23 @@ fn daemon_set(task: &str, found: &Value) -> Health {
     if is_done {
         Health::Ready
     } else {
-        waiting(task, "is rolling out")
+        waiting(id, task, "is rolling out")
     }
 }
 
-fn job(task: &str, found: &Value) -> Health {
+fn job(id: &ObjectId, task: &str, found: &Value) -> Health {
     if number(found, "/status/succeeded") > 0 {
         return Health::Ready;
     }
-    let deadline = condition(found, "Failed").filter(|(status, ..)| *status == "True");
+    let failed = condition(found, "Failed").filter(|(status, ..)| *status == "True");
     let is_failed = number(found, "/status/active") == 0 && number(found, "/status/failed") > 0;
-    match deadline {
-        Some((_, reason, message)) => Health::Failed(Failure::update(
-            task,
-            &format!("deadline exceeded, reason: {reason:?}, message: {message:?}"),
-        )),
-        None if is_failed => Health::Failed(Failure::update(task, "the job has failed")),
-        None => waiting(task, "has not succeeded yet"),
-    }
+    let (reason, message) = match failed {
+        Some((_, reason, message)) => (reason, message),
+        None if is_failed => ("", "the job has failed, and has no condition that says why"),
+        None => return waiting(id, task, "has not succeeded yet"),
+    };
+    let why = format!("deadline exceeded, reason: {reason:?}, message: {message:?}");
+    Health::Failed(Failure::update(task, &why))
 }
 
 /// What an operator says of what it does: of a failure, else of its progress.

@@ -58,8 +58,13 @@ fn cluster_version_owns_what_has_no_other_owner() {
         owners(&entry("ConfigMap", &[(CREATE_ONLY, "true")]), json!([])),
         json!([own])
     );
+    // As everywhere else, whatever its case is.
     assert_eq!(
         owners(&entry("ConfigMap", &[(CREATE_ONLY, "True")]), json!([])),
+        json!([own])
+    );
+    assert_eq!(
+        owners(&entry("ConfigMap", &[(CREATE_ONLY, "no")]), json!([])),
         json!([controlled])
     );
 }
@@ -227,7 +232,7 @@ fn definitions_and_deployments_are_waited_for() {
         (
             "Deployment",
             status(&[("ReplicaFailure", "True", "R")], rolled.clone()),
-            "WorkloadNotProgressing: t has a replica failure R: m",
+            "WorkloadNotProgressing: deployment n/a has a replica failure R: m",
         ),
         (
             "Deployment",
@@ -235,7 +240,7 @@ fn definitions_and_deployments_are_waited_for() {
                 &[("Available", "False", "R"), ("Progressing", "False", "S")],
                 rolled.clone(),
             ),
-            "WorkloadNotAvailable: t is not available R (m)",
+            "WorkloadNotAvailable: deployment n/a is not available R (m)",
         ),
         (
             "Deployment",
@@ -246,7 +251,7 @@ fn definitions_and_deployments_are_waited_for() {
                 ],
                 rolled,
             ),
-            "WorkloadNotProgressing: t did not finish rolling out: m",
+            "WorkloadNotProgressing: deployment n/a did not finish rolling out: m",
         ),
     ]);
     let rolling = status(&[], json!({}));
@@ -314,7 +319,7 @@ fn daemon_sets_and_jobs_are_waited_for() {
         (
             "Job",
             json!({ "status": { "failed": 1 } }),
-            "UpdatePayloadFailed: Could not update t: the job has failed",
+            "UpdatePayloadFailed: Could not update t: deadline exceeded, reason: \"\", message: \"the job has failed, and has no condition that says why\"",
         ),
         (
             "Job",

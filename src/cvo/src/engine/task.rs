@@ -15,13 +15,10 @@ use crate::failure::{Effect, Failure, FailureSubject};
 use crate::hands::{Listing, Need};
 use crate::report::Report;
 
-/// Waits before a manifest is tried again; after the last one it has failed.
-const RETRIES: [Duration; 3] = [
-    Duration::from_secs(1),
-    Duration::from_secs(10),
-    Duration::from_secs(13),
-];
-const FIRST_RETRIES: [Duration; 3] = [
+/// Waits before a manifest is tried again; after the last one it has failed. Three tries in all,
+/// four while a cluster gets its first release.
+const RETRIES: &[Duration] = &[Duration::from_secs(10), Duration::from_secs(13)];
+const FIRST_RETRIES: &[Duration] = &[
     Duration::from_secs(1),
     Duration::from_secs(2),
     Duration::from_secs(4),
@@ -55,10 +52,12 @@ impl Pass<'_> {
         } else {
             RETRIES
         };
-        let mut retries = retries.into_iter();
+        let mut retries = retries.iter();
         let mut has_waited = false;
         loop {
-            let mut result = if is_operator(entry) {
+            let mut result = if self.superseded.contains(&task) {
+                self.make_once(entry, name).await
+            } else if is_operator(entry) {
                 self.operator(task, entry, name).await
             } else {
                 self.object(task, entry, name).await
@@ -78,11 +77,10 @@ impl Pass<'_> {
                 Err(Stop::Failure(failure)) => return Err(failure),
                 Err(Stop::Request(error)) => {
                     let Some(delay) = retries.next() else {
-                        let with_file = format!("{name} of {}", entry.file);
-                        return Err(Failure::request(&with_file, &error));
+                        return Err(Failure::request(name, &error).of_file(&entry.file));
                     };
                     tracing::debug!(manifest = name, error = %chassis::report::Chain(&error), "trying again");
-                    tokio::time::sleep(delay).await;
+                    tokio::time::sleep(*delay).await;
                 }
             }
         }
@@ -126,6 +124,21 @@ impl Pass<'_> {
             hands
                 .merge(&entry.id, &format!("{path}/status"), &change)
                 .await?;
+        }
+        Ok(())
+    }
+
+    /// Makes an object that a later manifest describes again, so that what comes in between finds
+    /// it. The later one has the last word: what exists stays as it is.
+    async fn make_once(&self, entry: &Entry, name: &str) -> Result<(), Stop> {
+        if entry.is_deletion() || is_operator(entry) {
+            return Ok(());
+        }
+        let hands = &self.engine.hands;
+        let listing = hands.listing(&self.listings, entry).await?;
+        if listing.head(&entry.id).is_none() {
+            let wanted = self.wanted(entry, self.payload.object(entry)?, name)?;
+            hands.create(&entry.id, &listing, &wanted).await?;
         }
         Ok(())
     }
@@ -217,7 +230,11 @@ impl Pass<'_> {
                 Need::Health if !builder::is_read(&entry.id, ordering) => return Ok(()),
                 Need::Health => hands.read(&entry.id, &listing.path(&entry.id)).await?,
                 Need::Apply => {
-                    let wanted = self.wanted(entry, self.payload.object(entry)?, name)?;
+                    let mut wanted = self.wanted(entry, self.payload.object(entry)?, name)?;
+                    if head.is_some() && builder::has_shared(&entry.id) {
+                        let found = hands.read(&entry.id, &listing.path(&entry.id)).await?;
+                        builder::keep_others(&entry.id, &mut wanted, &found);
+                    }
                     if entry.is_create_only() {
                         hands.create(&entry.id, &listing, &wanted).await?;
                         return Ok(());
@@ -267,7 +284,7 @@ impl Pass<'_> {
     /// The object of a manifest as it is applied.
     fn wanted(&self, entry: &Entry, manifest: Value, name: &str) -> Result<Value, Failure> {
         builder::wanted(entry, manifest, &self.context.injected)
-            .map_err(|why| Failure::update(&format!("{name} of {}", entry.file), &why))
+            .map_err(|why| Failure::update(name, &why).of_file(&entry.file))
     }
 
     /// Applies an object, and removes what others have added where it does not belong. The object
@@ -291,8 +308,22 @@ impl Pass<'_> {
         }
         let path = listing.path(&entry.id);
         let is_read = builder::is_read(&entry.id, self.context.ordering);
+        let before = listing.head(&entry.id);
+        let had_bundle = before.is_some_and(|head| builder::asks_for_bundle(&head.annotations));
+        let emptied = had_bundle
+            .then(|| builder::without_bundles(&entry.id, &wanted))
+            .flatten();
+        // While the annotation is there, its owner fills the bundle in.
+        let is_left = |head: &Value| !builder::asks_for_bundle(head);
         if !is_read && !builder::has_excess(&entry.id) {
-            let head = hands.apply_for_head(&path, wanted).await?;
+            let mut head = hands.apply_for_head(&path, wanted).await?;
+            if let Some(emptied) = emptied.filter(|_| is_left(&head.annotations)) {
+                tracing::info!(
+                    manifest = name,
+                    "removing a bundle that is not asked for any more"
+                );
+                head = hands.apply_for_head(&path, emptied).await?;
+            }
             hands.remember_head(&entry.id, key, head, true);
             return Ok(None);
         }
@@ -304,6 +335,14 @@ impl Pass<'_> {
             }
             applied => applied?,
         };
+        let annotations = object.pointer("/metadata/annotations").cloned();
+        if let Some(emptied) = emptied.filter(|_| is_left(&annotations.unwrap_or_default())) {
+            tracing::info!(
+                manifest = name,
+                "removing a bundle that is not asked for any more"
+            );
+            object = hands.apply(&path, &emptied).await?;
+        }
         if builder::has_excess(&entry.id)
             && let Some(patch) = builder::excess(&entry.id, &wanted, &object)
         {

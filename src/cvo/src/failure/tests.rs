@@ -116,6 +116,8 @@ fn request_errors_are_read_by_what_they_mean() {
         message,
         "Could not update a: the object is invalid, possibly due to local cluster configuration (no)"
     );
+    let failure = Failure::request("a", &refused(422, "Invalid")).of_file("0000_50_a.yaml");
+    assert_eq!(failure.message, format!("{message}; file 0000_50_a.yaml"));
 }
 
 #[test]
@@ -209,6 +211,14 @@ fn waiting_becomes_slow_and_degraded_becomes_failing() {
             String::new()
         )
     );
+    // Only `Failing` says by its reason that it takes long.
+    let verdict = judge(summarize(&[updating("a")]).as_ref(), &pending, now);
+    let reason = |said: Option<(String, String)>| said.map(|(reason, _)| reason);
+    assert_eq!(reason(verdict.slow).as_deref(), Some("SlowClusterOperator"));
+    assert_eq!(
+        reason(verdict.waiting).as_deref(),
+        Some("ClusterOperatorUpdating")
+    );
     assert_eq!(
         text(&[degraded("a")]),
         (
@@ -288,7 +298,7 @@ fn rollout_is_no_failure_before_its_deadline() {
     let task = "deployment \"n/d\" (3 of 9)";
     let rolls = Failure {
         subject: FailureSubject::Workload("deployment \"n/d\"".to_owned()),
-        ..Failure::workload("WorkloadUpdating", task, "is rolling out", Effect::None)
+        ..Failure::rollout(task, "n/d", "is rolling out")
     };
     let since = |minutes| -> BTreeMap<String, Timestamp> {
         let since = now - SignedDuration::from_mins(minutes);
@@ -312,6 +322,10 @@ fn rollout_is_no_failure_before_its_deadline() {
             "WorkloadNotProgressing".to_owned(),
             format!("{task} is rolling out for more than 40 minutes")
         ))
+    );
+    assert_eq!(
+        late.summary,
+        "the workload n/d has not yet successfully rolled out"
     );
     // An operator has its own limits.
     let operator = operator("a", "Updating", Effect::None);

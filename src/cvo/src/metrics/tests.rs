@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 
 use api::config::ClusterOperator;
-use cluster::cache::WatchEvent;
+use cluster::cache::{TableChange, WatchEvent};
 use operator::Watched as _;
 use serde_json::{Value, json};
 
@@ -72,9 +72,13 @@ fn metrics() -> Arc<VersionMetrics> {
         report.failures.insert(2, failure("gamma", Effect::None));
     }
     let metrics = Arc::new(VersionMetrics::new(versions, operators, shared));
+    // What was listed counts as the state before.
+    metrics.observe(&TableChange::All);
     let (before, after) = (operator("4.2.0", "False"), operator("4.2.0", "True"));
-    metrics.observe(None, Some(&before));
-    metrics.observe(Some(&before), Some(&after));
+    metrics.observe(&TableChange::One(
+        Some(Arc::new(before)),
+        Some(Arc::new(after)),
+    ));
     metrics.set(MetricsFacts {
         retrieved: Some(at(7).parse().unwrap()),
         upstream: String::new(),
@@ -100,10 +104,34 @@ fn page_has_what_dashboards_read() {
     assert!(text == PAGE, "{text}");
     // A deleted operator takes its series with it.
     let gone = operator("4.2.0", "True");
-    metrics.observe(Some(&gone), None);
+    metrics.observe(&TableChange::One(Some(Arc::new(gone.clone())), None));
     metrics.operators.apply(WatchEvent::Deleted(gone));
     let text = metrics.registry().text().unwrap();
     assert!(!text.contains("name=\"beta\""), "{text}");
+}
+
+/// A watch that begins anew lists what changed meanwhile.
+#[test]
+fn change_that_a_later_list_shows_is_counted() {
+    let metrics = metrics();
+    let degraded = |metrics: &Arc<VersionMetrics>| {
+        let text = metrics.registry().text().unwrap();
+        let prefix =
+            "cluster_operator_condition_transitions{name=\"beta\",condition=\"Degraded\"} ";
+        let mut lines = text.lines();
+        lines.find_map(|line| line.strip_prefix(prefix).map(str::to_owned))
+    };
+    let list = |operators: Vec<OperatorView>| {
+        metrics.operators.apply(WatchEvent::Synced(operators));
+        metrics.observe(&TableChange::All);
+    };
+    assert_eq!(degraded(&metrics).as_deref(), Some("1"));
+    list(vec![operator("4.2.0", "True")]);
+    assert_eq!(degraded(&metrics).as_deref(), Some("1"));
+    list(vec![operator("4.2.0", "False")]);
+    assert_eq!(degraded(&metrics).as_deref(), Some("2"));
+    list(Vec::new());
+    assert_eq!(degraded(&metrics), None);
 }
 
 #[test]

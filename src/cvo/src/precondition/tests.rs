@@ -112,6 +112,41 @@ fn versions_block_by_their_distance() {
 const NONE: Result<BTreeSet<Version>, String> = Ok(BTreeSet::new());
 
 #[test]
+fn upgradeable_that_is_not_known_blocks_another_minor_release() {
+    let mut object = cluster(&["4.2.0"], "4.3.0", false);
+    object.status.as_mut().unwrap().conditions[0].status = ConditionStatus::Unknown;
+    let found = check(&object, &release("4.3.0"), &NONE);
+    assert!(found.len() == 1 && found[0].is_blocking, "{found:?}");
+    assert_eq!(found[0].message, "Upgradeable=Unknown: Acknowledge first.");
+    object.status.as_mut().unwrap().conditions[0].status = ConditionStatus::True;
+    assert_eq!(check(&object, &release("4.3.0"), &NONE), []);
+}
+
+/// Releases are one by their digest: a mirror has another repository.
+#[test]
+fn previous_release_is_found_behind_a_mirror() {
+    let object = cluster(&["4.2.1", "4.2.0"], "4.2.0", true);
+    let mirrored = Release {
+        image: "mirror.example/m@sha256:4.2.0".to_owned(),
+        ..release("4.2.0")
+    };
+    assert_eq!(check(&object, &mirrored, &NONE), []);
+    let other = Release {
+        image: "q/r@sha256:other".to_owned(),
+        ..release("4.2.0")
+    };
+    let found = check(&object, &other, &NONE);
+    assert!(
+        found.iter().any(|one| one.reason == "LowDesiredVersion"),
+        "{found:?}"
+    );
+    // The release that is applied, named by a mirror, is not the previous one.
+    let mut object = cluster(&["4.2.1", "4.2.1", "4.2.0"], "4.2.0", true);
+    object.status.as_mut().unwrap().history[0].image = "mirror/r@sha256:4.2.1".to_owned();
+    assert_eq!(check(&object, &release("4.2.0"), &NONE), []);
+}
+
+#[test]
 fn minor_version_is_rolled_back_where_the_target_lists_the_current_release() {
     let listed = |list: &[&str]| Ok(list.iter().map(|one| one.parse().unwrap()).collect());
     let not_listed = "slipway.dev/rollback-from of 4.1.9 does not list 4.2.0";
@@ -165,8 +200,28 @@ fn advice_against_an_update_is_a_warning() {
     };
     assert_eq!(
         one(&object),
-        "UnknownUpdate: recommended status of updating from 4.2.0 to 4.2.2 is unknown."
+        "UnknownUpdate: No RetrievedUpdates, so the recommended status of updating from 4.2.0 to 4.2.2 is unknown."
     );
+    for (status, reason, expected) in [
+        (
+            "False",
+            "RemoteFailed",
+            "RetrievedUpdates=False (RemoteFailed), so the recommended status of \
+          updating from 4.2.0 to 4.2.2 is unknown.",
+        ),
+        (
+            "True",
+            "",
+            "RetrievedUpdates=True (), so the update from 4.2.0 to 4.2.2 is probably neither \
+          recommended nor supported.",
+        ),
+    ] {
+        let mut object = object.clone();
+        let condition = json!([{ "type": "RetrievedUpdates", "status": status, "reason": reason,
+            "message": "", "lastTransitionTime": "2025-01-01T00:00:00Z" }]);
+        object.status.as_mut().unwrap().conditions = serde_json::from_value(condition).unwrap();
+        assert_eq!(one(&object), format!("UnknownUpdate: {expected}"));
+    }
     let mut without = object.clone();
     without.spec.channel.clear();
     assert!(one(&without).starts_with("NoChannel: Configured channel is unset, so the rec"));

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use api::ConditionStatus;
@@ -59,6 +60,33 @@ impl RequestPace {
             self.backoff.reset();
         }
         self.backoff.next_delay()
+    }
+}
+
+/// Holds the own release back after a start, until another one was tried whose application had
+/// begun.
+#[derive(Debug, Default)]
+pub(super) struct FirstTry {
+    has_tried: AtomicBool,
+    is_held: AtomicBool,
+}
+
+impl FirstTry {
+    /// Whether the own release has to wait; `has_begun` says that another one's application had.
+    pub(super) fn holds(&self, has_begun: bool) -> bool {
+        // Noted first: a try that ends in between must see it.
+        self.is_held.store(has_begun, Ordering::SeqCst);
+        let holds = has_begun && !self.has_tried.load(Ordering::SeqCst);
+        if !holds {
+            self.is_held.store(false, Ordering::SeqCst);
+        }
+        holds
+    }
+
+    /// Notes that a request was tried. True if the own release waited for that.
+    fn tried(&self) -> bool {
+        self.has_tried.store(true, Ordering::SeqCst);
+        self.is_held.swap(false, Ordering::SeqCst)
     }
 }
 
@@ -120,10 +148,8 @@ impl VersionOperator {
 
     /// Notes that a request was tried since the start, for the release that waits for that.
     fn tried(&self, next: Next) -> Next {
-        let before = self
-            .has_tried
-            .swap(true, std::sync::atomic::Ordering::Relaxed);
-        if !before {
+        // A pass that has failed keeps its delay.
+        if self.first_try.tried() {
             self.waker.wake(vec![VersionWork::Release]);
         }
         self.waker.wake(vec![VersionWork::Status]);
@@ -395,6 +421,18 @@ mod tests {
     use api::config::ClusterVersionSpec;
 
     use super::*;
+
+    #[test]
+    fn only_a_release_that_waits_goes_on_when_another_one_was_tried() {
+        let first = FirstTry::default();
+        assert!(!first.holds(false));
+        assert!(!first.tried());
+        assert!(!first.holds(true));
+        let first = FirstTry::default();
+        assert!(first.holds(true));
+        assert!(first.tried());
+        assert!(!first.tried() && !first.holds(true));
+    }
 
     /// Requirement 12 of the known weaknesses: a refused release is tried again soon.
     #[test]

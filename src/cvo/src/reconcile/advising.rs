@@ -64,7 +64,12 @@ impl VersionOperator {
         let loaded = self.loaded();
         let counts = loaded.is_some_and(|loaded| loaded.cluster.gates.contains(alert::GATE));
         let opposition = if counts { opposition } else { &[] };
-        self.advised().clone().with_own_risks(opposition, current)
+        let mut advised = self.advised().clone();
+        if counts && advised.alerts.is_none() {
+            // Before alerts were read, no update is without their risks: what the status has stays.
+            advised.advice = None;
+        }
+        advised.with_own_risks(opposition, current)
     }
 
     /// Asks the update service, if it is time.

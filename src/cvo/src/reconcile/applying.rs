@@ -30,14 +30,7 @@ impl VersionOperator {
             tracing::debug!("there is no ClusterVersion yet");
             return Ok(Next::Settled);
         };
-        let known = {
-            let report = self.shared.lock();
-            let target = report.target.as_ref();
-            target.map_or_else(
-                || self.own().version,
-                |target| target.release.version.clone(),
-            )
-        };
+        let known = self.known_version();
         let cluster = self.cluster(
             Some(&known)
                 .filter(|known| !known.is_empty())
@@ -72,13 +65,21 @@ impl VersionOperator {
         let status = object.status.clone().unwrap_or_default();
         let attempt = self.pace().attempt;
         let ordering = status::ordering(&status, &payload.release, attempt);
+        if let Some(fault) = &loaded.fault
+            && !matches!(ordering, Ordering::Reconciling { .. })
+        {
+            // The rest of a release that is there is kept as it is; a cluster is not led to one
+            // that cannot be read.
+            self.shared.lock().unreadable = Some(fault.clone());
+            return Ok(Next::After(self.settings.interval));
+        }
         let context = Context {
             ordering,
             injected: self.injected(&object, payload, &entries).await?,
             tolerated: builder::tolerated(&object),
             now: self.now,
         };
-        self.begin(&object, payload, &filter, &entries, (ordering, attempt));
+        self.begin(&object, &loaded, &filter, &entries, (ordering, attempt));
         let head = status.history.first();
         let is_recorded = head.is_some_and(|head| head.image == payload.release.image);
         if !loaded.target.is_local && !is_recorded {
@@ -100,30 +101,42 @@ impl VersionOperator {
             () = self.replaced(&object) => return Ok(Next::After(Duration::ZERO)),
             () = self.retargeted(&loaded) => return Ok(Next::After(Duration::ZERO)),
         };
+        // Of a release that is read in part, it is not known which objects it has not.
+        let ended = ended.map(|is_complete| is_complete && loaded.fault.is_none());
         if matches!(ended, Ok(true)) {
             self.prune(&object, &loaded).await;
         }
         // What a pass took is not needed before the next.
         chassis::memory::trim_heap();
-        let mut pace = self.pace();
-        match ended {
-            Ok(true) => {
-                pace.attempt = match ordering {
-                    Ordering::Reconciling { attempt } => attempt + 1,
-                    Ordering::Updating | Ordering::Initializing => 0,
-                };
-                pace.failures.reset();
-                tracing::info!("applied the release");
-                Ok(Next::After(interval))
-            }
-            Ok(false) => {
-                if let Ordering::Reconciling { attempt } = ordering {
-                    pace.attempt = attempt + 1;
-                }
-                Ok(Next::After(pace.failures.next_delay()))
-            }
+        Ok(Next::After(match ended {
+            Ok(is_complete) => self.pace_after(is_complete, ordering),
             // It still waits: what was applied long ago may have changed.
-            Err(_) => Ok(Next::After(Duration::ZERO)),
+            Err(_) => Duration::ZERO,
+        }))
+    }
+
+    /// Version of the release that is applied; empty before its files were read.
+    fn known_version(&self) -> String {
+        let report = self.shared.lock();
+        let target = report.target.as_ref().map(|target| &target.release);
+        let release = target.or_else(|| self.own.get());
+        release.map_or_else(String::new, |release| release.version.clone())
+    }
+
+    /// When the release is applied next, after a pass that has ended.
+    fn pace_after(&self, is_complete: bool, ordering: Ordering) -> Duration {
+        let mut pace = self.pace();
+        pace.attempt = match ordering {
+            Ordering::Reconciling { attempt } => attempt + 1,
+            Ordering::Updating | Ordering::Initializing if is_complete => 0,
+            Ordering::Updating | Ordering::Initializing => pace.attempt,
+        };
+        if is_complete {
+            pace.failures.reset();
+            tracing::info!("applied the release");
+            self.settings.interval
+        } else {
+            pace.failures.next_delay()
         }
     }
 
@@ -158,12 +171,14 @@ impl VersionOperator {
         })
     }
 
-    /// The release for this cluster, loaded once.
+    /// The release for this cluster, loaded once; each time while some of it cannot be read.
     fn payload(&self, cluster: &Cluster) -> Result<Arc<Loaded>, Failure> {
         let target = Arc::clone(&self.target());
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         let is_it = |loaded: &&Arc<Loaded>| {
-            loaded.cluster == *cluster && Arc::ptr_eq(&loaded.target, &target)
+            loaded.cluster == *cluster
+                && Arc::ptr_eq(&loaded.target, &target)
+                && loaded.fault.is_none()
         };
         if let Some(loaded) = loaded.as_ref().filter(is_it) {
             return Ok(Arc::clone(loaded));
@@ -174,18 +189,27 @@ impl VersionOperator {
             capabilities: cluster.capabilities.clone().filter(|_| target.is_local),
             ..cluster.clone()
         };
-        let payload = ReleaseFiles::load(&target.root, &target.image, &asked)
-            .map_err(|error| Failure::integrity(chassis::report::Chain(&error).to_string()))?;
+        let integrity = |error| Failure::integrity(chassis::report::Chain(&error).to_string());
+        let payload = ReleaseFiles::load_in_part(&target.root, &target.image, &asked);
+        let (payload, fault) = payload.map_err(integrity)?;
+        let fault = fault.map(integrity);
+        if let Some(fault) = &fault {
+            tracing::error!("{}", fault.message);
+        }
         if target.is_local {
             self.own.get_or_init(|| payload.release.clone());
         }
         for (file, passed) in &payload.inventory.passed_over {
-            tracing::debug!(file, "not applied: {passed:?}");
+            tracing::debug!(file, "{passed}");
+        }
+        for warning in &payload.warnings {
+            tracing::warn!("{warning}");
         }
         let payload = Arc::new(Loaded {
             target,
             cluster: cluster.clone(),
             files: payload,
+            fault,
         });
         *loaded = Some(Arc::clone(&payload));
         self.waker.wake(vec![
@@ -205,7 +229,7 @@ impl VersionOperator {
         let status = object.status.as_ref();
         let head = status.and_then(|status| status.history.first());
         let has_begun = head.is_some_and(|head| head.image == wanted.image);
-        has_begun && !self.has_tried.load(std::sync::atomic::Ordering::Relaxed)
+        self.first_try.holds(has_begun)
     }
 
     /// What of the cluster is put into these objects.
@@ -240,12 +264,7 @@ impl VersionOperator {
             .chain(loaded.target.implied.iter().cloned())
             .collect();
         let overrides = overrides::in_force(object, (self.now)());
-        let overrides = overrides.into_iter().map(|one| ObjectId {
-            group: one.group,
-            kind: one.kind,
-            namespace: one.namespace,
-            name: one.name,
-        });
+        let overrides = overrides.iter().map(overrides::id);
         let always = &self.settings.always;
         let set = &asked.baseline_capability_set;
         let capabilities =
@@ -260,11 +279,12 @@ impl VersionOperator {
     fn begin(
         &self,
         object: &ClusterVersion,
-        payload: &ReleaseFiles,
+        loaded: &Loaded,
         filter: &Cluster,
         entries: &[&Entry],
         (ordering, attempt): (Ordering, u64),
     ) {
+        let payload = &loaded.files;
         let version_hash = payload.inventory.version_hash.to_string();
         let mut report = self.shared.lock();
         if report.checkpoint.version_hash.is_empty() {
@@ -282,6 +302,7 @@ impl VersionOperator {
             generation: object.metadata.generation.unwrap_or_default(),
         };
         report.begin(accepted, entries.len());
+        report.unreadable.clone_from(&loaded.fault);
         report.follow(&payload.release, ordering, entries);
     }
 

@@ -170,6 +170,7 @@ impl VersionOperator {
             }),
             cluster,
             files,
+            fault: None,
         };
         let filter = self.filter(object, &loaded);
         let entries = loaded.files.inventory.entries.iter();
@@ -246,7 +247,7 @@ impl VersionOperator {
                 async move {
                     let wanted = files.object(entry).and_then(|object| {
                         builder::wanted(entry, object, injected).map_err(|why| {
-                            Failure::update(&format!("{entry} of {}", entry.file), &why)
+                            Failure::update(&entry.to_string(), &why).of_file(&entry.file)
                         })
                     });
                     let said = match wanted {
@@ -305,8 +306,8 @@ impl VersionOperator {
         if let Some(why) = coming.explains(entry, &error) {
             return DryRun::Unknown(why);
         }
-        let named = format!("{entry} of {}", entry.file);
-        DryRun::Failed(Failure::request(&named, &error).message)
+        let failure = Failure::request(&entry.to_string(), &error).of_file(&entry.file);
+        DryRun::Failed(failure.message)
     }
 }
 

@@ -14,6 +14,7 @@ use tokio::time::Instant;
 
 use super::advising::Advised;
 use super::{TICK, VersionOperator};
+use crate::builder;
 use crate::metrics::{Installer, MetricsFacts};
 use crate::progress::{CHECKPOINT, Checkpoint};
 use crate::report::Report;
@@ -37,8 +38,13 @@ impl VersionOperator {
         let operators = operators.map(|one| (one.name().to_owned(), one.status.clone()));
         let (_, gates) = GATES;
         let (_, acks) = ACKS;
+        let loaded = self.loaded();
+        let mut entries = loaded
+            .iter()
+            .flat_map(|loaded| &loaded.files.inventory.entries);
         UpgradeInputs {
             operators: operators.collect(),
+            has_operators: entries.any(|entry| builder::is_operator(&entry.id)),
             gates: self.caches.gates.get(gates).map(|map| map.data.clone()),
             acks: self.caches.acks.get(acks).map(|map| map.data.clone()),
         }
@@ -54,12 +60,17 @@ impl VersionOperator {
         let opposition = self.opposition(&object, &report);
         let advised = self.advised_with(&opposition, &report.release(&own).version);
         self.measure(&object, &advised).await?;
+        let loaded = self.loaded();
+        let entries = loaded
+            .as_ref()
+            .map(|loaded| loaded.files.inventory.entries.as_slice());
         let facts = VersionFacts {
             report: &report,
             own: &own,
             opposition: &opposition,
             advice: advised.advice.as_ref(),
             queries: &advised.queries,
+            manifests: entries,
         };
         let next = status::next(&object, &facts, (self.now)());
         let before = object.status.clone().unwrap_or_default();

@@ -39,8 +39,17 @@ fn offers(risks: Vec<UpdateRisk>) -> Offers {
     }
 }
 
+/// What a status has that was made for the same spec.
+fn known(conditional: &[ConditionalUpdate]) -> KnownUpdates<'_> {
+    KnownUpdates {
+        conditional,
+        is_current: true,
+    }
+}
+
 fn recommended(cache: &QueryCache, risks: Vec<UpdateRisk>) -> (String, usize) {
-    let (available, conditional) = updates(&offers(risks), cache, &[], &BTreeSet::new(), at(0));
+    let (available, conditional) =
+        updates(&offers(risks), cache, known(&[]), &BTreeSet::new(), at(0));
     let one = &conditional[0].conditions[0];
     (
         format!("{} {}: {}", one.status, one.reason, one.message),
@@ -97,10 +106,12 @@ fn recommendation_follows_from_the_exposures() {
         cache.exposure(&risk("A", vec![bad, yes, no])),
         Exposure::Exposed
     );
-    let waiting = cache.exposure(&risk("A", vec![promql("new"), RiskRule::Always]));
-    assert_eq!(
-        waiting,
-        Exposure::Unknown("evaluation is throttled".to_owned())
+    let waiting = risk("A", vec![promql("new"), RiskRule::Always]);
+    assert_eq!(cache.exposure(&waiting), Exposure::Pending);
+    let said = recommended(&cache, vec![waiting]).0;
+    assert!(
+        said.starts_with("Unknown EvaluationFailed: Could not evaluate exposure to update risk A (evaluation is throttled)"),
+        "{said}"
     );
 }
 
@@ -109,7 +120,7 @@ fn releases_are_listed_with_what_the_graph_says() {
     let (available, conditional) = updates(
         &offers(Vec::new()),
         &QueryCache::default(),
-        &[],
+        known(&[]),
         &BTreeSet::new(),
         at(0),
     );
@@ -126,14 +137,66 @@ fn releases_are_listed_with_what_the_graph_says() {
 fn transition_time_stays_with_the_status() {
     let cache = QueryCache::default();
     let risky = offers(vec![risk("A", vec![promql("q")])]);
-    let (_, before) = updates(&risky, &cache, &[], &BTreeSet::new(), at(0));
+    let (_, before) = updates(&risky, &cache, known(&[]), &BTreeSet::new(), at(0));
     let time = |updates: &[ConditionalUpdate]| updates[0].conditions[0].last_transition_time.0;
-    let (_, same) = updates(&risky, &cache, &before, &BTreeSet::new(), at(9));
+    let (_, same) = updates(&risky, &cache, known(&before), &BTreeSet::new(), at(9));
     assert_eq!(time(&same), at(0));
     let mut cache = cache;
     cache.store("q", Ok(true), at(10));
-    let (_, changed) = updates(&risky, &cache, &before, &BTreeSet::new(), at(10));
+    let (_, changed) = updates(&risky, &cache, known(&before), &BTreeSet::new(), at(10));
     assert_eq!(time(&changed), at(10));
+}
+
+/// After a start nothing was asked yet, and what the process before found is no worse for it.
+#[test]
+fn what_the_process_before_found_stays_until_a_query_is_asked() {
+    let risky = offers(vec![
+        risk("A", vec![promql("q")]),
+        risk("B", vec![promql("r")]),
+    ]);
+    let mut asked = QueryCache::default();
+    asked.store("q", Ok(false), at(0));
+    asked.store("r", Ok(false), at(0));
+    let none = BTreeSet::new();
+    let (_, before) = updates(&risky, &asked, known(&[]), &none, at(0));
+    let mut cache = QueryCache::default();
+    for (query, answer) in [(None, Ok(false)), (Some("q"), Ok(false))] {
+        if let Some(query) = query {
+            cache.store(query, answer, at(5));
+        }
+        let (available, now) = updates(&risky, &cache, known(&before), &none, at(5));
+        assert_eq!((available.len(), &now), (1, &before));
+    }
+    // What is known now counts.
+    cache.store("q", Ok(true), at(6));
+    let (available, now) = updates(&risky, &cache, known(&before), &none, at(6));
+    let said = |updates: &[ConditionalUpdate]| {
+        let one = &updates[0].conditions[0];
+        format!("{} {}", one.status, one.reason)
+    };
+    assert_eq!(
+        (available.len(), said(&now).as_str()),
+        (0, "False MultipleReasons")
+    );
+    // Another spec, another risk, and an acceptance that may be gone prove nothing.
+    let cache = QueryCache::default();
+    let open = (0, "Unknown EvaluationFailed");
+    let stale = KnownUpdates {
+        is_current: false,
+        ..known(&before)
+    };
+    let (available, now) = updates(&risky, &cache, stale, &none, at(7));
+    assert_eq!((available.len(), said(&now).as_str()), open);
+    let other = offers(vec![
+        risk("A", vec![promql("q")]),
+        risk("C", vec![promql("r")]),
+    ]);
+    let (available, now) = updates(&other, &cache, known(&before), &none, at(7));
+    assert_eq!((available.len(), said(&now).as_str()), open);
+    let mut accepted = before.clone();
+    accepted[0].conditions[0].reason = "AllExposedRisksAccepted".to_owned();
+    let (available, now) = updates(&risky, &cache, known(&accepted), &none, at(7));
+    assert_eq!((available.len(), said(&now).as_str()), open);
 }
 
 /// Requirement 14 of the known weaknesses: queries wait for each other only a second.
@@ -187,7 +250,7 @@ fn accepted_risks_recommend_an_update_and_are_recorded() {
         names.iter().map(|name| (*name).to_owned()).collect()
     };
     let said = |names: &[&str]| {
-        let (available, conditional) = updates(&offers, &cache, &[], &accept(names), at(0));
+        let (available, conditional) = updates(&offers, &cache, known(&[]), &accept(names), at(0));
         let one = &conditional[0].conditions[0];
         (available.len(), format!("{} {}", one.status, one.reason))
     };

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use api::config::ClusterCondition;
 use jiff::SignedDuration;
 use release::capability::Capabilities;
 use serde_json::{Value, json};
@@ -86,6 +87,7 @@ impl Cluster {
             opposition: &opposition,
             advice: Some(&advice),
             queries: &QueryCache::default(),
+            manifests: Some(&[]),
         };
         let status = next(&self.0, &facts, at(minutes));
         let said = |condition: &ClusterCondition| {
@@ -232,6 +234,119 @@ fn unreadable_release_names_its_file() {
         cluster.said(&report, "Progressing"),
         "True UpdatePayloadIntegrity: Unable to apply 4.2.0: the contents of the update are invalid"
     );
+}
+
+/// While a release's files cannot be read, its version is the one that the status has.
+#[test]
+fn version_of_an_unreadable_release_is_that_of_the_status() {
+    let mut cluster = Cluster::updated().0;
+    let status = cluster.status.as_mut().unwrap();
+    let image = "q/r@sha256:2";
+    assert_eq!(known_release(image, Some(status)), own());
+    status.desired = Release {
+        url: "https://e".to_owned(),
+        ..own()
+    };
+    assert_eq!(known_release(image, Some(status)), status.desired);
+    for (image, status) in [("q/r@sha256:9", Some(&*status)), (image, None)] {
+        let bare = known_release(image, status);
+        assert_eq!((bare.image.as_str(), bare.version.as_str()), (image, ""));
+    }
+}
+
+/// What the update service has said of the release stays until it is asked again.
+#[test]
+fn description_of_the_release_stays_over_a_restart() {
+    let mut cluster = Cluster::updated();
+    cluster.0.spec = serde_json::from_value(json!({
+        "clusterID": "6ba7b810-9dad-41d1-80b4-00c04fd430c8", "channel": "stable-4.2", "upstream": "http://e"
+    }))
+    .unwrap();
+    let described = Release {
+        url: "https://e".to_owned(),
+        channels: vec!["stable-4.2".to_owned()],
+        ..own()
+    };
+    let status = cluster.0.status.as_mut().unwrap();
+    status.desired = described.clone();
+    let mut done = report(1, 1);
+    done.complete(BTreeMap::new());
+    // The service is away.
+    cluster.take(&done, 0);
+    assert_eq!(cluster.0.status.as_ref().unwrap().desired, described);
+    // Another release is another one.
+    let status = cluster.0.status.as_mut().unwrap();
+    status.desired.version = "4.1.0".to_owned();
+    cluster.take(&done, 1);
+    assert_eq!(cluster.0.status.as_ref().unwrap().desired, own());
+    // Without a channel nothing is asked, and nothing stays.
+    let status = cluster.0.status.as_mut().unwrap();
+    status.desired = described;
+    cluster.0.spec = serde_json::from_value(json!({})).unwrap();
+    cluster.take(&done, 2);
+    assert_eq!(cluster.0.status.as_ref().unwrap().desired, own());
+}
+
+/// A restart is no proof that what failed before is gone.
+#[test]
+fn failure_of_the_process_before_stays_until_a_pass_is_done() {
+    let mut cluster = Cluster::updated();
+    let mut before = report(1, 1);
+    before.complete(BTreeMap::new());
+    before.begin(accepted(), 1);
+    let degraded = Failure::operator("dns", "Degraded", Effect::FailAfterInterval);
+    before.failures.insert(0, degraded);
+    cluster.take(&before, 0);
+    let failed = cluster.0.status.clone().unwrap().conditions;
+    let mut after = report(1, 0);
+    cluster.take(&after, 5);
+    assert_eq!(cluster.0.status.clone().unwrap().conditions, failed);
+    after.done(0);
+    after.complete(BTreeMap::new());
+    let said = cluster.take(&after, 6);
+    assert!(said.contains(&"Failing=False : ".to_owned()), "{said:#?}");
+    assert!(said.contains(&"Progressing=False : Cluster version is 4.2.0".to_owned()));
+}
+
+/// One malformed manifest keeps neither the rest from being reconciled nor another release from
+/// being seen.
+#[test]
+fn release_that_is_read_in_part_fails_and_another_one_is_seen() {
+    let mut cluster = Cluster::updated();
+    let mut report = report(1, 1);
+    let text = "Error loading manifests from /: 0000_50_a.yaml: line 3";
+    report.unreadable = Some(Failure::integrity(text.to_owned()));
+    report.complete(BTreeMap::new());
+    let said = cluster.take(&report, 0);
+    for expected in [
+        "Failing=True UpdatePayloadIntegrity: Error loading manifests from /: 0000_50_a.yaml: line 3",
+        "Progressing=False UpdatePayloadIntegrity: Error while reconciling 4.2.0: the contents of the update are invalid",
+    ] {
+        assert!(said.contains(&expected.to_owned()), "{said:#?}");
+    }
+    cluster.0.spec = serde_json::from_value(
+        json!({ "channel": "stable", "desiredUpdate": { "version": "4.3.0", "image": "q/r@sha256:3" } }),
+    )
+    .unwrap();
+    assert!(
+        cluster
+            .said(&report, "ReleaseAccepted")
+            .starts_with("False LoadPayload")
+    );
+    report.step = Some(AcceptanceStep {
+        image: "q/r@sha256:3".to_owned(),
+        reason: "RetrievePayload",
+        status: ConditionStatus::False,
+        message: "not signed".to_owned(),
+    });
+    assert_eq!(
+        cluster.said(&report, "ReleaseAccepted"),
+        "False RetrievePayload: not signed"
+    );
+    // An update to such a release does not end.
+    let mut cluster = Cluster::updating();
+    cluster.take(&report, 0);
+    assert_eq!(cluster.head(), "4.2.0 Partial");
 }
 
 #[test]

@@ -21,6 +21,7 @@ fn inputs(gates: &[(&str, &str)], acks: &[(&str, &str)]) -> UpgradeInputs {
     };
     UpgradeInputs {
         operators: BTreeMap::new(),
+        has_operators: false,
         gates: map(gates),
         acks: map(acks),
     }
@@ -33,6 +34,20 @@ fn said(inputs: &UpgradeInputs) -> Vec<String> {
         .iter()
         .map(|risk| format!("{}: {}", risk.name, risk.message))
         .collect()
+}
+
+/// No opinion is no consent.
+#[test]
+fn missing_operators_are_not_known() {
+    let mut inputs = inputs(&[], &[]);
+    inputs.has_operators = true;
+    let unknown = "ClusterOperatorUpgradeableUnknown: Failed to list ClusterOperators: the release \
+                   has some, and the cluster has none";
+    assert_eq!(said(&inputs), [unknown]);
+    inputs
+        .operators
+        .insert("a".to_owned(), operator("4.16.3", "True"));
+    assert_eq!(said(&inputs), Vec::<String>::new());
 }
 
 #[test]

@@ -163,7 +163,8 @@ impl UpgradeOperator {
                 }
                 let said =
                     |error: &dyn std::error::Error| chassis::report::Chain(error).to_string();
-                let graph = UpdateGraph::parse(&body).map_err(|error| unknown(said(&error)))?;
+                let graph = UpdateGraph::parse_for(&body, &current)
+                    .map_err(|error| unknown(said(&error)))?;
                 let offers = graph.offers(&current);
                 let offers =
                     offers.ok_or_else(|| unknown(format!("it does not know {current}")))?;

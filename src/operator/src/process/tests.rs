@@ -18,6 +18,8 @@ struct Recorder {
     called: Arc<Mutex<Vec<String>>>,
     /// What `slow` waits for.
     slow: Arc<Notify>,
+    /// Whether it has a last word.
+    has_last: bool,
 }
 
 impl Reconcile for Recorder {
@@ -41,6 +43,13 @@ impl Reconcile for Recorder {
                 Ok(Next::Gone)
             }
             _ => Ok(Next::Settled),
+        }
+    }
+
+    async fn finish(&self) {
+        if self.has_last {
+            self.called.lock().unwrap().push("last".to_owned());
+            std::future::pending::<()>().await;
         }
     }
 }
@@ -107,6 +116,31 @@ async fn reconcile_that_does_not_end_keeps_the_process_for_its_grace_at_most() {
     let began = Instant::now();
     assert_eq!(run_for(&["slow"], Duration::from_secs(1)).await, ["slow"]);
     assert_eq!(began.elapsed(), Duration::from_secs(1) + GRACE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn last_word_comes_after_all_reconciles_and_has_a_few_seconds() {
+    let recorder = Recorder {
+        keys: vec!["slow"],
+        has_last: true,
+        ..Recorder::default()
+    };
+    let (called, slow) = (Arc::clone(&recorder.called), Arc::clone(&recorder.slow));
+    let (trigger, shutdown) = shutdown::pair();
+    let began = Instant::now();
+    let (result, ()) = tokio::join!(operator().run(recorder, shutdown), async {
+        trigger.fire();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        slow.notify_one();
+    });
+    result.unwrap();
+    let called = called.lock().unwrap().clone();
+    assert_eq!(
+        called.last().map(String::as_str),
+        Some("last"),
+        "{called:?}"
+    );
+    assert!(began.elapsed() >= LAST && began.elapsed() < LAST + GRACE);
 }
 
 #[tokio::test(start_paused = true)]

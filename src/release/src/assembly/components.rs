@@ -2,7 +2,7 @@
 
 use super::ReleaseRequest;
 use super::problem::{AssemblyProblem, Fault, ManifestSource};
-use crate::component_versions::Carried;
+use crate::component_versions::{Carried, Error};
 use crate::references::{References, annotation};
 use crate::substitution::Versions;
 
@@ -15,6 +15,13 @@ const ALLOWED: [&str; 6] = [
     "kubernetes-tests",
     "machine-os",
 ];
+
+/// The first pair of a label without a name: what it is about is not known.
+pub(super) fn nameless(label: &str) -> Option<Error> {
+    let mut members = label.split(',').map(str::trim);
+    let nameless = members.find(|member| member.starts_with('='));
+    nameless.map(|member| Error::Pair(member.to_owned()))
+}
 
 /// The members of a label whose component may be named, and the names of the others.
 pub(super) fn allowed(label: &str) -> (String, Vec<&str>) {

@@ -164,17 +164,38 @@ fn labels_become_annotations() {
     );
 }
 
+/// An operator without images still reports the release's version.
 #[test]
-fn nothing_is_replaced_for_an_operator_that_names_no_images() {
-    let text = object("Pod", "p") + "image: example/os\nversion: 0.0.1-snapshot-unknown\n";
-    let assembly = assemble(&request([(
-        "op",
-        operator("op", &[("0000_10_op_a.yaml", &text)]),
-    )]));
+fn versions_are_replaced_for_an_operator_that_names_no_images() {
+    let file = "0000_10_op_a.yaml";
+    let text = object("Pod", "p") + "image: example/os\nversion: 0.0.1-snapshot\n";
+    let with = |text: &str| request([("op", operator("op", &[(file, text)]))]);
+    let assembly = assemble(&with(&text)).unwrap();
+    let expected = text.replace("0.0.1-snapshot", "1.2.3");
+    assert_eq!(assembly.files[file], expected.as_bytes());
+    // No program would fill in what stays.
+    let component = text.replace("snapshot", "snapshot-unknown");
     assert_eq!(
-        assembly.unwrap().files["0000_10_op_a.yaml"],
-        text.as_bytes()
+        problems(&with(&component)),
+        ["image op, file 0000_10_op_a.yaml: unknown version reference \"unknown\""]
     );
+}
+
+#[test]
+fn label_with_a_pair_without_a_name_is_a_problem() {
+    for key in [annotation::VERSIONS, annotation::VERSION_DISPLAY_NAMES] {
+        let mut request = example();
+        let os = request.images.get_mut("os").unwrap();
+        os.labels
+            .insert(key.to_owned(), "machine-os=9.6.1, =1.0.0".to_owned());
+        let expected =
+            format!("image os: {key} names no versions: \"=1.0.0\" is no pair NAME=VALUE");
+        assert!(
+            problems(&request).contains(&expected),
+            "{:?}",
+            problems(&request)
+        );
+    }
 }
 
 #[test]
@@ -206,7 +227,7 @@ fn verification_becomes_a_manifest() {
     let found = SignatureTrust::of(&payload.manifests).unwrap().unwrap();
     assert_eq!(Some(found), request.verification);
     request.verification.as_mut().unwrap().stores.clear();
-    let expected = "file 0000_90_cluster-update-keys_configmap.yaml: no verification can be asked for: field data: no key begins with \"store-\"";
+    let expected = "file 0000_90_cluster-update-keys_configmap.yaml: no verification can be asked for: the config map openshift-config-managed/release-verification did not provide any signature stores to read from and cannot be used: field data: no key begins with \"store-\"";
     assert_eq!(problems(&request), [expected]);
 }
 

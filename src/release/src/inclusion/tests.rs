@@ -107,6 +107,12 @@ fn first_rule_that_fails_is_the_reason() {
             &[HA, gate("-On")],
             Some("feature gate -On is required"),
         ),
+        ("ConfigMap", &[HA, gate("On,")], None),
+        (
+            "ConfigMap",
+            &[HA, gate(",Off")],
+            Some("feature gate Off is required"),
+        ),
         (
             "ConfigMap",
             &[("a", "b"), capability("Unheard")],
@@ -162,6 +168,8 @@ fn major_versions_are_a_list_of_two_kinds() {
             &[HA, major("four")],
             Some("release.openshift.io/major-version: \"four\" is no number"),
         ),
+        ("FeatureGate", &[HA, major("4,")], None),
+        ("FeatureGate", &[HA, major("")], None),
     ]);
 }
 

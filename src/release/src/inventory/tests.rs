@@ -55,16 +55,13 @@ fn entries_are_in_the_order_of_files_and_filtered() {
     let passed: Vec<String> = inventory
         .passed_over
         .iter()
-        .map(|(file, passed)| match passed {
-            PassedOver::File(why) => format!("{file}: {why}"),
-            PassedOver::Manifest(id, why) => format!("{file}: {id}: {why}"),
-        })
+        .map(|(file, passed)| format!("{file}: {passed}"))
         .collect();
     assert_eq!(
         passed,
         [
-            "0000_91_a_x.yaml: cannot fill in the placeholders: line 8: unknown placeholder \".Newer\"",
-            "0000_20_b_x.yaml: ConfigMap x: include.release.openshift.io/ha unset",
+            "0000_91_a_x.yaml: the file is left out: cannot fill in the placeholders: line 8: unknown placeholder \".Newer\"",
+            "0000_20_b_x.yaml: ConfigMap x is left out: include.release.openshift.io/ha unset",
         ]
     );
     let raw = format!(
@@ -81,7 +78,7 @@ fn entries_are_in_the_order_of_files_and_filtered() {
 
 #[test]
 fn every_malformed_manifest_is_named_with_its_file() {
-    let twice = manifest("ConfigMap", "c", "");
+    let map = manifest("ConfigMap", "c", "");
     let job = manifest("Job", "j", "spec:\n  selector: {a: b}\n  template: {}\n")
         .replace("apiVersion: v1", "apiVersion: batch/v1");
     let delete = manifest("ConfigMap", "d", "").replace(
@@ -89,16 +86,14 @@ fn every_malformed_manifest_is_named_with_its_file() {
         "  annotations:\n    release.openshift.io/delete: \"yes\"\n",
     );
     let problems = load(&[
-        (ManifestDirectory::Own, "0000_00_a_1.yaml", &twice),
+        (ManifestDirectory::Own, "0000_00_a_1.yaml", &map),
         (ManifestDirectory::Release, "0000_10_b_1.yaml", "a: b: c"),
-        (ManifestDirectory::Release, "0000_10_b_2.yaml", &twice),
         (ManifestDirectory::Release, "0000_10_b_3.yaml", &job),
         (ManifestDirectory::Release, "0000_10_b_4.yaml", &delete),
     ])
     .unwrap_err();
     let expected = [
         "0000_10_b_1.yaml: line 1",
-        "0000_10_b_2.yaml: duplicate resource: ConfigMap ns/c is also in manifests/0000_00_a_1.yaml",
         "0000_10_b_3.yaml: Job.batch ns/j: field spec.selector",
         "0000_10_b_3.yaml: Job.batch ns/j: field spec.template.spec.containers",
         "0000_10_b_4.yaml: ConfigMap ns/d: invalid delete annotation \"release.openshift.io/delete\" value: \"yes\"",
@@ -107,6 +102,59 @@ fn every_malformed_manifest_is_named_with_its_file() {
     for (problem, expected) in problems.iter().zip(expected) {
         assert!(problem.starts_with(expected), "{problem}");
     }
+}
+
+/// One malformed manifest keeps no other one from the cluster.
+#[test]
+fn what_is_right_of_a_release_loads_beside_what_is_not() {
+    let cluster = Cluster {
+        profile: "ha".to_owned(),
+        ..Cluster::default()
+    };
+    let (right, wrong) = (
+        manifest("ConfigMap", "c", ""),
+        manifest("Job", "j", "spec: {}\n").replace("apiVersion: v1", "apiVersion: batch/v1"),
+    );
+    let both = format!("{right}---\n{wrong}");
+    let mut loader = Loader::new(&cluster);
+    let release = ManifestDirectory::Release;
+    for (file, text) in [("a.yaml", both.as_str()), ("b.yaml", "a: b: c")] {
+        let manifests = read_file(release, file, text.as_bytes(), &Values::default());
+        loader.add(release, file, manifests);
+    }
+    loader.fail("c.yaml", "input/output error");
+    let (inventory, problems) = loader.finish_in_part();
+    let names: Vec<String> = inventory.entries.iter().map(ToString::to_string).collect();
+    assert_eq!(names, ["configmap \"ns/c\""]);
+    let problems = problems.unwrap().0;
+    let starts = [
+        "a.yaml: Job.batch ns/j: field",
+        "b.yaml: line 1",
+        "c.yaml: input/output error",
+    ];
+    assert_eq!(problems.len(), starts.len(), "{problems:#?}");
+    for (problem, start) in problems.iter().zip(starts) {
+        assert!(problem.starts_with(start), "{problem}");
+    }
+}
+
+/// OpenShift's version operator takes such a release, and the later file has the last word.
+#[test]
+fn object_of_two_files_is_loaded_twice_and_said() {
+    let text = manifest("ConfigMap", "c", "");
+    let inventory = load(&[
+        (ManifestDirectory::Own, "0000_90_a_1.yaml", &text),
+        (ManifestDirectory::Release, "0000_10_b_2.yaml", &text),
+    ])
+    .unwrap();
+    assert_eq!(inventory.entries.len(), 2);
+    let (file, passed) = &inventory.passed_over[0];
+    assert_eq!(
+        format!("{file}: {passed}"),
+        "manifests/0000_90_a_1.yaml: ConfigMap ns/c is described again in \
+         release-manifests/0000_10_b_2.yaml, which counts"
+    );
+    assert!(passed.is_unusual());
 }
 
 #[test]

@@ -23,6 +23,15 @@ fn documents_of_a_file_are_read() {
     assert_eq!(ids("a.yml", "").unwrap(), Vec::<String>::new());
     let json = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c","namespace":"n"}}"#;
     assert_eq!(ids("a.json", json).unwrap(), ["1: v1 ConfigMap n/c"]);
+    for empty in ["", " \n", "null", "null\nnull\n"] {
+        assert_eq!(ids("a.json", empty).unwrap(), Vec::<String>::new());
+    }
+    let other = json.replace("\"c\"", "\"d\"");
+    let expected = ["1: v1 ConfigMap n/c", "2: v1 ConfigMap n/d"];
+    assert_eq!(
+        ids("a.json", &format!("null {json}\n{other}\n")).unwrap(),
+        expected
+    );
 }
 
 #[test]
@@ -51,7 +60,7 @@ fn error_names_document_and_field() {
         ("a.yaml", format!("{pod}  x: {{\n"), "line 4"),
         ("a.yaml", "a: 1\na: 2\n".to_owned(), "line 2"),
         ("a.json", "{\n}x".to_owned(), "line 2"),
-        ("a.json", String::new(), "line 1"),
+        ("a.json", "null {".to_owned(), "line 1"),
         (
             "a.yaml",
             format!("{pod}---\n- 1\n"),
@@ -107,4 +116,8 @@ fn raw_json_is_as_go_prints_it() {
     let text = "\n {\"kind\": \"Pod\", \"apiVersion\": \"v1\", \"metadata\": {\"name\": \"<\"}}\n";
     let manifest = &Manifest::parse("a.json", text.as_bytes()).unwrap()[0];
     assert_eq!(manifest.raw(), text.trim());
+    let second = r#"{"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "b"}}"#;
+    let manifests = Manifest::parse("a.json", format!("{text}{second}\n").as_bytes()).unwrap();
+    assert_eq!(manifests[0].raw(), text.trim());
+    assert_eq!(manifests[1].raw(), second);
 }

@@ -112,6 +112,32 @@ fn error_names_the_field() {
     assert_eq!(trailing.to_string(), "field .");
 }
 
+/// OpenShift's clients read the updates of their own release only.
+#[test]
+fn faults_of_other_updates_are_no_concern_of_a_cluster() {
+    let (own, other) = (version("4.17.9+amd64"), version("4.18.3"));
+    for (pointer, value) in [
+        ("/edges/0/1", json!(9)),
+        ("/edges/0/1", json!(1)),
+        ("/conditionalEdges/0/edges/0/to", json!("4.99.0")),
+        ("/conditionalEdges/0/edges/0/to", json!("four")),
+        ("/conditionalEdges/0/risks", json!([])),
+    ] {
+        let mut document = document();
+        *document.pointer_mut(pointer).unwrap() = value;
+        let bytes = document.to_string().into_bytes();
+        assert!(UpdateGraph::parse(&bytes).is_err(), "{pointer}");
+        assert!(UpdateGraph::parse_for(&bytes, &own).is_err(), "{pointer}");
+        let graph = UpdateGraph::parse_for(&bytes, &other).unwrap();
+        assert_eq!((graph.nodes.len(), graph.edges.len()), (3, 0));
+        assert!(graph.conditional.is_empty());
+    }
+    let whole = document();
+    let graph = UpdateGraph::parse_for(whole.to_string().as_bytes(), &own).unwrap();
+    let offers = parse(&whole).unwrap().offers(&own);
+    assert_eq!(graph.offers(&own), offers);
+}
+
 #[test]
 fn rule_that_is_not_known_says_why() {
     for (rule, expected) in [
