@@ -5,12 +5,13 @@
 //!
 //! - `arguments`: verbs and options
 //! - `hands`: requests
-//! - `object`, `version`: what is read of objects
+//! - `object`, `version`, `alert`: what is read of objects and alerts
 //! - `summary`, `recommend`, `status`, `timeline`: views
 //! - `request`: what is changed
 //! - `preflight`: a release is checked before it is requested
 //! - `blocks`: pieces of text
 
+mod alert;
 pub mod arguments;
 pub(crate) mod blocks;
 pub(crate) mod hands;
@@ -53,6 +54,10 @@ pub(crate) async fn run(arguments: UpgradeArgs) -> anyhow::Result<Ending> {
             let snapshot = hands.snapshot(alerts.as_deref()).await?;
             let status =
                 UpgradeStatus::new(&snapshot, Timestamp::now()).map_err(|why| anyhow!(why))?;
+            // Of a cluster at rest they are not needed.
+            if let Some(why) = snapshot.alerts_unread.filter(|_| status.is_updating) {
+                warn(&format!("alerts are not known: {why}"));
+            }
             show(access.output, &status, || status.text(*details))?;
             Ok(if status.needs_attention() {
                 Ending::NeedsAttention

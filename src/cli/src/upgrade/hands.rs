@@ -10,7 +10,7 @@ use release::progress::{self, ProgressRecord};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::object::ClusterObject;
+use super::object::{ClusterObject, text};
 use super::status::ClusterSnapshot;
 use super::timeline::TimelineInputs;
 use super::version::NAME;
@@ -26,6 +26,9 @@ const MACHINE_CONFIG_OPERATOR: &str = "/apis/apps/v1/namespaces/openshift-machin
 const DEFINITION: &str =
     "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/clusterversions.config.openshift.io";
 const ALERTS: &str = "/api/v1/namespaces/openshift-monitoring/services/https:thanos-querier:9091/proxy/api/v1/alerts";
+
+/// Container of that Deployment whose image is the operator's; others may stand before it.
+const OPERATOR_CONTAINER: &str = "machine-config-operator";
 
 /// The field that accepted risks are in.
 const ACCEPT_RISKS: &str = "spec.desiredUpdate.acceptRisks";
@@ -110,14 +113,11 @@ impl ClusterHands {
     pub(super) async fn snapshot(&self, alerts: Option<&Path>) -> anyhow::Result<ClusterSnapshot> {
         let (snapshot, found) = tokio::join!(self.objects(), self.alerts(alerts));
         let mut snapshot = snapshot?;
-        snapshot.alerts = match (found, alerts) {
-            (Ok(found), _) => Some(found),
+        match (found, alerts) {
+            (Ok(found), _) => snapshot.alerts = Some(found),
             (Err(error), Some(_)) => return Err(error),
-            (Err(error), None) => {
-                crate::output::warn(&format!("alerts are not known: {error:#}"));
-                None
-            }
-        };
+            (Err(error), None) => snapshot.alerts_unread = Some(format!("{error:#}")),
+        }
         Ok(snapshot)
     }
 
@@ -152,10 +152,7 @@ impl ClusterHands {
         let nodes = listed("Nodes", nodes);
         let configs = listed("MachineConfigs", configs);
         let machine_config_image = match deployment {
-            Ok(deployment) => {
-                let image = deployment.text("/spec/template/spec/containers/0/image");
-                Some(image.to_owned()).filter(|image| !image.is_empty())
-            }
+            Ok(deployment) => container_image(&deployment, OPERATOR_CONTAINER),
             Err(error) if error.code() == Some(404) => None,
             Err(error) => {
                 unread.push(failed("Deployment machine-config-operator", error));
@@ -171,6 +168,7 @@ impl ClusterHands {
             configs,
             machine_config_image,
             alerts: None,
+            alerts_unread: None,
             unread,
         })
     }
@@ -202,6 +200,16 @@ impl ClusterHands {
     }
 }
 
+/// The image of a Deployment's container.
+fn container_image(deployment: &ClusterObject, name: &str) -> Option<String> {
+    let containers = deployment.list("/spec/template/spec/containers");
+    let mut found = containers
+        .iter()
+        .filter(|container| text(container, "/name") == name);
+    let image = text(found.next()?, "/image");
+    (!image.is_empty()).then(|| image.to_owned())
+}
+
 /// The version operator's record of the update. OpenShift's own keeps none, and without it the
 /// status says less.
 fn read_record(map: Result<ClusterObject, wire::Error>) -> Option<ProgressRecord> {
@@ -230,6 +238,25 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn the_image_is_that_of_the_named_container() {
+        let deployment = |containers: Value| {
+            ClusterObject(
+                json!({ "spec": { "template": { "spec": { "containers": containers } } } }),
+            )
+        };
+        let proxy = json!({ "name": "kube-rbac-proxy", "image": "proxy" });
+        let own = json!({ "name": OPERATOR_CONTAINER, "image": "operator" });
+        for (containers, expected) in [
+            (json!([proxy, own]), Some("operator")),
+            (json!([proxy]), None),
+            (json!([]), None),
+        ] {
+            let image = container_image(&deployment(containers), OPERATOR_CONTAINER);
+            assert_eq!(image.as_deref(), expected);
+        }
+    }
 
     #[tokio::test]
     async fn a_dry_run_has_the_server_check_and_changes_nothing() {
