@@ -72,19 +72,23 @@ pub(crate) async fn run(arguments: UpgradeArgs) -> anyhow::Result<Ending> {
             quiet,
             alerts,
         } => {
-            let hands = ClusterHands::new(access)?;
-            let object = hands.version().await?;
-            let precheck = match hands.alerts(alerts.as_deref()).await {
-                Ok(alerts) => PrecheckReport::of_alerts(&alerts),
-                Err(error) => PrecheckReport::unknown("CannotReadAlerts", format!("{error:#}")),
-            };
             let wish = RecommendWish {
                 version: version.as_ref().map(ToString::to_string),
                 show_outdated: *show_outdated_releases,
                 accept: accept.iter().cloned().collect(),
                 quiet: *quiet,
             };
+            wish.check().map_err(Usage)?;
+            let hands = ClusterHands::new(access)?;
+            let object = hands.version().await?;
+            let precheck = match hands.alerts(alerts.as_deref()).await {
+                Ok(alerts) => PrecheckReport::of_alerts(&alerts),
+                Err(error) => PrecheckReport::unknown("CannotReadAlerts", format!("{error:#}")),
+            };
             let view = RecommendView::new(VersionView(&object), precheck, &wish);
+            for warning in &view.warnings {
+                warn(warning);
+            }
             show(access.output, &view, || view.text.clone())?;
             match view.error {
                 Some(error) => bail!(error),
