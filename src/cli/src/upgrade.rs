@@ -35,7 +35,7 @@ use self::hands::ClusterHands;
 use self::object::ClusterObject;
 use self::preflight::PreflightWish;
 use self::recommend::{PrecheckReport, RecommendView, RecommendWish};
-use self::request::UpgradeDecision;
+use self::request::{UpgradeDecision, UpgradeRefusal};
 use self::status::UpgradeStatus;
 use self::summary::UpgradeSummary;
 use self::timeline::UpdateTimeline;
@@ -101,7 +101,7 @@ pub(crate) async fn run(arguments: UpgradeArgs) -> anyhow::Result<Ending> {
         } => {
             let channel = channel.as_deref().unwrap_or_default();
             change(&arguments, |version| {
-                request::channel(version, channel, *allow_explicit_channel)
+                Ok(request::channel(version, channel, *allow_explicit_channel)?)
             })
             .await
         }
@@ -132,7 +132,7 @@ pub(crate) async fn run(arguments: UpgradeArgs) -> anyhow::Result<Ending> {
         UpgradeVerb::Preflight(options) => check(&arguments, options).await,
         UpgradeVerb::Rollback { allow_minor } => {
             change(&arguments, |version| {
-                request::rollback(version, *allow_minor)
+                Ok(request::rollback(version, *allow_minor)?)
             })
             .await
         }
@@ -186,12 +186,19 @@ async fn update(arguments: &UpgradeArgs) -> anyhow::Result<Ending> {
 /// Reads ClusterVersion, decides, and changes it.
 async fn change(
     arguments: &UpgradeArgs,
-    decide: impl FnOnce(VersionView<'_>) -> Result<UpgradeDecision, String>,
+    decide: impl FnOnce(VersionView<'_>) -> Result<UpgradeDecision, UpgradeRefusal>,
 ) -> anyhow::Result<Ending> {
     let hands = ClusterHands::new(&arguments.cluster)?;
     let object: ClusterObject = hands.version().await?;
-    let decision = decide(VersionView(&object)).map_err(|why| anyhow!(why))?;
-    apply(arguments, &hands, decision).await
+    match decide(VersionView(&object)) {
+        Ok(decision) => apply(arguments, &hands, decision).await,
+        Err(UpgradeRefusal { warnings, why }) => {
+            for warning in &warnings {
+                warn(warning);
+            }
+            bail!(why)
+        }
+    }
 }
 
 async fn apply(
