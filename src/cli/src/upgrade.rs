@@ -5,12 +5,13 @@
 //!
 //! - `arguments`: verbs and options
 //! - `hands`: requests
-//! - `object`, `version`: what is read of objects
+//! - `object`, `version`, `alert`: what is read of objects and alerts
 //! - `summary`, `recommend`, `status`, `timeline`: views
 //! - `request`: what is changed
 //! - `preflight`: a release is checked before it is requested
 //! - `blocks`: pieces of text
 
+mod alert;
 pub mod arguments;
 pub(crate) mod blocks;
 pub(crate) mod hands;
@@ -34,7 +35,7 @@ use self::hands::ClusterHands;
 use self::object::ClusterObject;
 use self::preflight::PreflightWish;
 use self::recommend::{PrecheckReport, RecommendView, RecommendWish};
-use self::request::UpgradeDecision;
+use self::request::{UpgradeDecision, UpgradeRefusal};
 use self::status::UpgradeStatus;
 use self::summary::UpgradeSummary;
 use self::timeline::UpdateTimeline;
@@ -53,6 +54,10 @@ pub(crate) async fn run(arguments: UpgradeArgs) -> anyhow::Result<Ending> {
             let snapshot = hands.snapshot(alerts.as_deref()).await?;
             let status =
                 UpgradeStatus::new(&snapshot, Timestamp::now()).map_err(|why| anyhow!(why))?;
+            // Of a cluster at rest they are not needed.
+            if let Some(why) = snapshot.alerts_unread.filter(|_| status.is_updating) {
+                warn(&format!("alerts are not known: {why}"));
+            }
             show(access.output, &status, || status.text(*details))?;
             Ok(if status.needs_attention() {
                 Ending::NeedsAttention
@@ -67,19 +72,23 @@ pub(crate) async fn run(arguments: UpgradeArgs) -> anyhow::Result<Ending> {
             quiet,
             alerts,
         } => {
-            let hands = ClusterHands::new(access)?;
-            let object = hands.version().await?;
-            let precheck = match hands.alerts(alerts.as_deref()).await {
-                Ok(alerts) => PrecheckReport::of_alerts(&alerts),
-                Err(error) => PrecheckReport::unknown("CannotReadAlerts", format!("{error:#}")),
-            };
             let wish = RecommendWish {
                 version: version.as_ref().map(ToString::to_string),
                 show_outdated: *show_outdated_releases,
                 accept: accept.iter().cloned().collect(),
                 quiet: *quiet,
             };
+            wish.check().map_err(Usage)?;
+            let hands = ClusterHands::new(access)?;
+            let object = hands.version().await?;
+            let precheck = match hands.alerts(alerts.as_deref()).await {
+                Ok(alerts) => PrecheckReport::of_alerts(&alerts),
+                Err(error) => PrecheckReport::unknown("CannotReadAlerts", format!("{error:#}")),
+            };
             let view = RecommendView::new(VersionView(&object), precheck, &wish);
+            for warning in &view.warnings {
+                warn(warning);
+            }
             show(access.output, &view, || view.text.clone())?;
             match view.error {
                 Some(error) => bail!(error),
@@ -92,7 +101,7 @@ pub(crate) async fn run(arguments: UpgradeArgs) -> anyhow::Result<Ending> {
         } => {
             let channel = channel.as_deref().unwrap_or_default();
             change(&arguments, |version| {
-                request::channel(version, channel, *allow_explicit_channel)
+                Ok(request::channel(version, channel, *allow_explicit_channel)?)
             })
             .await
         }
@@ -123,7 +132,7 @@ pub(crate) async fn run(arguments: UpgradeArgs) -> anyhow::Result<Ending> {
         UpgradeVerb::Preflight(options) => check(&arguments, options).await,
         UpgradeVerb::Rollback { allow_minor } => {
             change(&arguments, |version| {
-                request::rollback(version, *allow_minor)
+                Ok(request::rollback(version, *allow_minor)?)
             })
             .await
         }
@@ -177,12 +186,19 @@ async fn update(arguments: &UpgradeArgs) -> anyhow::Result<Ending> {
 /// Reads ClusterVersion, decides, and changes it.
 async fn change(
     arguments: &UpgradeArgs,
-    decide: impl FnOnce(VersionView<'_>) -> Result<UpgradeDecision, String>,
+    decide: impl FnOnce(VersionView<'_>) -> Result<UpgradeDecision, UpgradeRefusal>,
 ) -> anyhow::Result<Ending> {
     let hands = ClusterHands::new(&arguments.cluster)?;
     let object: ClusterObject = hands.version().await?;
-    let decision = decide(VersionView(&object)).map_err(|why| anyhow!(why))?;
-    apply(arguments, &hands, decision).await
+    match decide(VersionView(&object)) {
+        Ok(decision) => apply(arguments, &hands, decision).await,
+        Err(UpgradeRefusal { warnings, why }) => {
+            for warning in &warnings {
+                warn(warning);
+            }
+            bail!(why)
+        }
+    }
 }
 
 async fn apply(

@@ -44,6 +44,26 @@ pub(crate) fn columns(indent: usize, gap: usize, least: usize, rows: &[Vec<Strin
     text
 }
 
+/// What stands where text of a cell was cut.
+const CUT: &str = "...";
+
+/// The first line of a text, marked if there are more.
+pub(crate) fn first_line(text: &str) -> String {
+    match text.trim_end().split_once('\n') {
+        Some((first, _)) => format!("{}{CUT}", first.trim_end()),
+        None => text.trim_end().to_owned(),
+    }
+}
+
+/// A text of at most so many characters, marked if it was cut.
+pub(crate) fn shortened(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    let kept = text.chars().take(width - CUT.len());
+    kept.chain(CUT.chars()).collect()
+}
+
 /// Newest first; what is no version comes last.
 pub(crate) fn newest_first(one: &str, other: &str) -> Ordering {
     match (one.parse::<Version>(), other.parse::<Version>()) {
@@ -85,6 +105,15 @@ mod tests {
             texts,
             ["4.1.0", "4.1.0-rc.10", "4.1.0-rc.2", "4.1.0-ec.3", "a", "x"]
         );
+    }
+
+    #[test]
+    fn text_that_is_cut_is_marked() {
+        assert_eq!(first_line("one"), "one");
+        assert_eq!(first_line("one\n"), "one");
+        assert_eq!(first_line("one\ntwo"), "one...");
+        assert_eq!(shortened("12345", 5), "12345");
+        assert_eq!(shortened("123456", 5), "12...");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use release::progress::{self, ProgressRecord};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::object::ClusterObject;
+use super::object::{ClusterObject, text};
 use super::status::ClusterSnapshot;
 use super::timeline::TimelineInputs;
 use super::version::NAME;
@@ -26,6 +26,9 @@ const MACHINE_CONFIG_OPERATOR: &str = "/apis/apps/v1/namespaces/openshift-machin
 const DEFINITION: &str =
     "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/clusterversions.config.openshift.io";
 const ALERTS: &str = "/api/v1/namespaces/openshift-monitoring/services/https:thanos-querier:9091/proxy/api/v1/alerts";
+
+/// Container of that Deployment whose image is the operator's; others may stand before it.
+const OPERATOR_CONTAINER: &str = "machine-config-operator";
 
 /// The field that accepted risks are in.
 const ACCEPT_RISKS: &str = "spec.desiredUpdate.acceptRisks";
@@ -110,14 +113,11 @@ impl ClusterHands {
     pub(super) async fn snapshot(&self, alerts: Option<&Path>) -> anyhow::Result<ClusterSnapshot> {
         let (snapshot, found) = tokio::join!(self.objects(), self.alerts(alerts));
         let mut snapshot = snapshot?;
-        snapshot.alerts = match (found, alerts) {
-            (Ok(found), _) => Some(found),
+        match (found, alerts) {
+            (Ok(found), _) => snapshot.alerts = Some(found),
             (Err(error), Some(_)) => return Err(error),
-            (Err(error), None) => {
-                crate::output::warn(&format!("alerts are not known: {error:#}"));
-                None
-            }
-        };
+            (Err(error), None) => snapshot.alerts_unread = Some(format!("{error:#}")),
+        }
         Ok(snapshot)
     }
 
@@ -152,7 +152,7 @@ impl ClusterHands {
         let nodes = listed("Nodes", nodes);
         let configs = listed("MachineConfigs", configs);
         let machine_config_image = match deployment {
-            Ok(deployment) => operator_image(&deployment),
+            Ok(deployment) => container_image(&deployment, OPERATOR_CONTAINER),
             Err(error) if error.code() == Some(404) => None,
             Err(error) => {
                 unread.push(failed("Deployment machine-config-operator", error));
@@ -168,6 +168,7 @@ impl ClusterHands {
             configs,
             machine_config_image,
             alerts: None,
+            alerts_unread: None,
             unread,
         })
     }
@@ -199,16 +200,14 @@ impl ClusterHands {
     }
 }
 
-/// Image of the machine-config operator: of the container of its name, beside which there may be
-/// others.
-fn operator_image(deployment: &ClusterObject) -> Option<String> {
+/// The image of a Deployment's container.
+fn container_image(deployment: &ClusterObject, name: &str) -> Option<String> {
     let containers = deployment.list("/spec/template/spec/containers");
-    let mut containers = containers.iter();
-    let own = containers.find(|container| {
-        container.pointer("/name").and_then(Value::as_str) == Some("machine-config-operator")
-    })?;
-    let image = own.pointer("/image")?.as_str()?;
-    Some(image.to_owned()).filter(|image| !image.is_empty())
+    let mut found = containers
+        .iter()
+        .filter(|container| text(container, "/name") == name);
+    let image = text(found.next()?, "/image");
+    (!image.is_empty()).then(|| image.to_owned())
 }
 
 /// The version operator's record of the update. OpenShift's own keeps none, and without it the
@@ -241,16 +240,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_operators_image_is_of_the_container_of_its_name() {
-        let image = |containers: Value| {
-            let object = json!({ "spec": { "template": { "spec": { "containers": containers } } } });
-            operator_image(&serde_json::from_value(object).unwrap())
+    fn the_image_is_that_of_the_named_container() {
+        let deployment = |containers: Value| {
+            ClusterObject(
+                json!({ "spec": { "template": { "spec": { "containers": containers } } } }),
+            )
         };
-        let own = json!({ "name": "machine-config-operator", "image": "own" });
-        let beside = json!({ "name": "kube-rbac-proxy", "image": "proxy" });
-        assert_eq!(image(json!([beside, own])), Some("own".to_owned()));
-        assert_eq!(image(json!([beside])), None);
-        assert_eq!(image(json!([])), None);
+        let proxy = json!({ "name": "kube-rbac-proxy", "image": "proxy" });
+        let own = json!({ "name": OPERATOR_CONTAINER, "image": "operator" });
+        for (containers, expected) in [
+            (json!([proxy, own]), Some("operator")),
+            (json!([proxy]), None),
+            (json!([]), None),
+        ] {
+            let image = container_image(&deployment(containers), OPERATOR_CONTAINER);
+            assert_eq!(image.as_deref(), expected);
+        }
     }
 
     #[tokio::test]

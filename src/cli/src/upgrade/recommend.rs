@@ -1,14 +1,18 @@
 //! `slipway upgrade recommend`: which updates there are, and what speaks against them.
+//!
+//! - `precheck`: what alerts say against an update
+
+mod precheck;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use release::Version;
 use serde::Serialize;
-use serde_json::Value;
 
+pub(crate) use self::precheck::PrecheckReport;
 use super::blocks::{block, columns};
-use super::object::{ObjectCondition, text};
-use super::summary::channel_line;
+use super::object::ObjectCondition;
+use super::summary::{channel_line, missing};
 use super::version::{Caution, OfferedUpdate, VersionView, cautioned};
 
 /// Newest updates of a minor release that are shown unless all are asked for.
@@ -28,150 +32,27 @@ pub(crate) struct RecommendWish {
     pub(crate) quiet: bool,
 }
 
-/// A check before an update, that found something or could not be made.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct PrecheckFinding {
-    /// Its name: `recommended/<group>/<alert>/<number>`.
-    pub(crate) r#type: String,
-    pub(crate) status: String,
-    pub(crate) reason: String,
-    pub(crate) message: String,
-    /// Name by which it is accepted.
-    pub(crate) acceptance: String,
-}
-
-/// What the checks before an update found.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct PrecheckReport {
-    /// Checks that found nothing.
-    pub(crate) fine: Vec<String>,
-    pub(crate) findings: Vec<PrecheckFinding>,
-}
-
-/// Groups of alerts; the first that an alert is in counts.
-const GROUPS: [&str; 5] = [
-    "CriticalAlerts",
-    "NodeAlerts",
-    "PodDisruptionBudgetAlerts",
-    "PodImagePullAlerts",
-    "UpdatePrecheckAlerts",
-];
-
-/// Alerts of nodes that may not come back from an update.
-const NODE_ALERTS: [&str; 4] = [
-    "KubeletHealthState",
-    "KubeNodeNotReady",
-    "KubeNodeReadinessFlapping",
-    "KubeNodeUnreachable",
-];
-
-/// Alerts of virtual machines that hold a drain up. Where none fires, nothing is said of them: most
-/// clusters have no virtual machines.
-const VIRT_ALERTS: [&str; 2] = ["VirtHandlerDaemonSetRolloutFailing", "VMCannotBeEvicted"];
-
-impl PrecheckReport {
-    /// Reads alerts as Prometheus answers them; those that are only pending do not count.
-    pub(crate) fn of_alerts(answer: &Value) -> Self {
-        let alerts = answer.pointer("/data/alerts").and_then(Value::as_array);
-        let mut findings = Vec::new();
-        let mut hit = BTreeSet::new();
-        for alert in alerts.into_iter().flatten() {
-            if text(alert, "/state") == "pending" {
-                continue;
-            }
-            let Some((group, finding)) = judged(alert, findings.len()) else {
-                continue;
-            };
-            hit.insert(group);
-            findings.push(finding);
+impl RecommendWish {
+    /// What is wrong before the cluster is asked: options that make no sense together.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        if self.version.is_none() && self.quiet {
+            return Err("--quiet can only be set when --version is set".to_owned());
         }
-        findings.sort_by(|one, other| one.r#type.cmp(&other.r#type));
-        let fine = GROUPS.iter().filter(|group| !hit.contains(*group));
-        Self {
-            fine: fine.map(|group| format!("recommended/{group}")).collect(),
-            findings,
+        if self.version.is_some() && self.show_outdated {
+            let why = "when --version is set, --show-outdated-releases is unnecessary";
+            return Err(why.to_owned());
         }
+        Ok(())
     }
 
-    /// The alerts could not be read.
-    pub(crate) fn unknown(reason: &str, message: String) -> Self {
-        Self {
-            fine: Vec::new(),
-            findings: vec![PrecheckFinding {
-                r#type: "recommended/Alert".to_owned(),
-                status: "Unknown".to_owned(),
-                reason: reason.to_owned(),
-                message,
-                acceptance: "FailedToCompletePrecheck".to_owned(),
-            }],
+    /// What stands before an issue that is accepted.
+    fn mark(&self, issue: &str) -> &'static str {
+        if self.accept.contains(issue) {
+            "accepted "
+        } else {
+            ""
         }
     }
-}
-
-/// Whether an alert speaks against an update, and how.
-fn judged(alert: &Value, number: usize) -> Option<(&'static str, PrecheckFinding)> {
-    let name = text(alert, "/labels/alertname");
-    let severity = text(alert, "/labels/severity");
-    let namespace = text(alert, "/labels/namespace");
-    let (group, why) = if severity == "critical" {
-        (
-            "CriticalAlerts",
-            "suggesting significant cluster issues worth investigating".to_owned(),
-        )
-    } else if name == "PodDisruptionBudgetAtLimit" {
-        let budget = text(alert, "/labels/poddisruptionbudget");
-        let why = format!(
-            "which might slow node drains. Namespace={namespace}, PodDisruptionBudget={budget}"
-        );
-        ("PodDisruptionBudgetAlerts", why)
-    } else if name == "KubeContainerWaiting" {
-        let (pod, container) = (text(alert, "/labels/pod"), text(alert, "/labels/container"));
-        let why = format!(
-            "which may slow workload redistribution during rolling node updates. Namespace={namespace}, Pod={pod}, Container={container}"
-        );
-        ("PodImagePullAlerts", why)
-    } else if NODE_ALERTS.contains(&name) {
-        let node = text(alert, "/labels/node");
-        let why = format!(
-            "which may slow workload redistribution during rolling node updates. Node={node}"
-        );
-        ("NodeAlerts", why)
-    } else if text(alert, "/labels/openShiftUpdatePrecheck") == "true" {
-        (
-            "UpdatePrecheckAlerts",
-            "suggesting issues worth investigating before updating the cluster".to_owned(),
-        )
-    } else if VIRT_ALERTS.contains(&name) {
-        (
-            "VirtAlerts",
-            "which may slow workload redistribution during rolling node updates".to_owned(),
-        )
-    } else {
-        return None;
-    };
-    let state = text(alert, "/state");
-    let summary = annotation(alert, "summary");
-    let description = annotation(alert, "description");
-    let runbook = annotation(alert, "runbook_url");
-    let finding = PrecheckFinding {
-        r#type: format!("recommended/{group}/{name}/{number}"),
-        status: "False".to_owned(),
-        reason: format!("Alert:{state}"),
-        message: format!(
-            "{severity} alert {name} {state}, {why}. {summary} The alert description is: {description} {runbook}"
-        ),
-        acceptance: name.to_owned(),
-    };
-    Some((group, finding))
-}
-
-fn annotation<'a>(alert: &'a Value, name: &str) -> &'a str {
-    let annotations = alert.pointer("/annotations");
-    let found = annotations
-        .and_then(|all| all.get(name))
-        .and_then(Value::as_str);
-    found.unwrap_or("<alert does not have it>")
 }
 
 /// The view, and what speaks against an update that is not accepted.
@@ -180,6 +61,9 @@ fn annotation<'a>(alert: &'a Value, name: &str) -> &'a str {
 pub(crate) struct RecommendView {
     #[serde(skip)]
     pub(crate) text: String,
+    /// What is printed to standard error, before the text.
+    #[serde(skip)]
+    pub(crate) warnings: Vec<String>,
     /// What is refused: an error after the text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<String>,
@@ -196,34 +80,57 @@ impl RecommendView {
         wish: &RecommendWish,
     ) -> Self {
         let updates = all_updates(version);
-        let mut issues: BTreeSet<String> = BTreeSet::new();
-        let mut text = head(version, &precheck, &mut issues);
+        let mut found = Found::default();
+        head(version, &precheck, wish, &mut found);
         let error = if let Some(wanted) = &wish.version {
-            one(version, &updates, wanted, &mut text, &mut issues).or_else(|| {
-                issues.retain(|issue| !wish.accept.contains(issue));
-                let list: Vec<&str> = issues.iter().map(String::as_str).collect();
-                if list.is_empty() {
-                    return None;
-                }
-                text.push('\n');
-                Some(format!(
-                    "issues that apply to this cluster but which were not included in --accept: {}",
-                    list.join(",")
-                ))
-            })
+            one(version, &updates, wanted, wish, &mut found)
+                .or_else(|| found.verdict(wanted, &wish.accept))
         } else {
-            text.push_str(&minors(&updates, wish.show_outdated));
+            found.text.push_str(&minors(&updates, wish.show_outdated));
             None
         };
         if wish.quiet {
-            text.clear();
+            found = Found::default();
         }
         Self {
-            text,
+            text: found.text,
+            warnings: found.warnings,
             error,
             precheck,
             updates,
         }
+    }
+}
+
+/// What is said, and the names of what speaks against an update.
+#[derive(Default)]
+struct Found {
+    text: String,
+    warnings: Vec<String>,
+    issues: BTreeSet<String>,
+}
+
+impl Found {
+    /// The error where something is not accepted; else what is accepted is named.
+    fn verdict(&mut self, wanted: &str, accept: &BTreeSet<String>) -> Option<String> {
+        let list = |issues: Vec<&String>| {
+            let names: Vec<&str> = issues.into_iter().map(String::as_str).collect();
+            names.join(",")
+        };
+        let open = list(self.issues.difference(accept).collect());
+        if !open.is_empty() {
+            self.text.push('\n');
+            return Some(format!(
+                "issues that apply to this cluster but which were not included in --accept: {open}"
+            ));
+        }
+        if !self.issues.is_empty() {
+            let accepted = list(self.issues.iter().collect());
+            self.text.extend([format!(
+                "Update to {wanted} has {FINE} other than the accepted {accepted}.\n"
+            )]);
+        }
+        None
     }
 }
 
@@ -245,12 +152,16 @@ fn all_updates(version: VersionView<'_>) -> Vec<OfferedUpdate> {
             }
             let before = update.caution.take();
             let (reason, message) = match before {
+                // The cluster may have counted it among the risks itself.
+                Some(before) if before.message.contains(upgradeable.message) => {
+                    (before.reason, before.message)
+                }
                 Some(before) => (
                     "MultipleReasons".to_owned(),
                     format!("{}\n\n{}", upgradeable.message, before.message),
                 ),
                 None => (
-                    "UpgradeableFalse".to_owned(),
+                    upgradeable.reason.to_owned(),
                     upgradeable.message.to_owned(),
                 ),
             };
@@ -268,74 +179,110 @@ fn all_updates(version: VersionView<'_>) -> Vec<OfferedUpdate> {
 fn head(
     version: VersionView<'_>,
     precheck: &PrecheckReport,
-    issues: &mut BTreeSet<String>,
-) -> String {
-    let mut text = String::new();
-    if let Some(failing) = version
-        .condition("Failing")
-        .filter(|found| found.status != "False")
-    {
-        issues.insert("Failing".to_owned());
-        text.push_str(&block("Failing", &failing));
+    wish: &RecommendWish,
+    found: &mut Found,
+) {
+    conditions(version, wish, found);
+    prechecks(precheck, wish, &mut found.text);
+    let acceptances = precheck.findings.iter();
+    found
+        .issues
+        .extend(acceptances.map(|finding| finding.acceptance.clone()));
+    retrieval(version, wish, found);
+    let upstream = version.0.text("/spec/upstream");
+    if upstream.is_empty() {
+        found.text.push_str(
+            "Upstream update service is unset, so the cluster will use an appropriate default.\n",
+        );
+    } else {
+        found
+            .text
+            .extend([format!("Upstream update service: {upstream}\n")]);
+    }
+    found.text.push_str(&channel_line(version));
+}
+
+/// Whether the cluster fails, or is being updated. What is not known is an issue, too.
+fn conditions(version: VersionView<'_>, wish: &RecommendWish, found: &mut Found) {
+    let mark = wish.mark("Failing");
+    match version.condition("Failing") {
+        Some(failing) if failing.status == "False" => {}
+        Some(failing) => {
+            found.issues.insert("Failing".to_owned());
+            let head = format!("{mark}Failing");
+            found.text.push_str(&block(&head, &failing));
+        }
+        None => {
+            found.issues.insert("Failing".to_owned());
+            found.warnings.push(format!("{mark}{}", missing("Failing")));
+        }
     }
     if let Some(progressing) = version
         .condition("Progressing")
         .filter(ObjectCondition::is_true)
     {
-        issues.insert("Progressing".to_owned());
-        text.extend([format!(
-            "info: An update is in progress.  You may wish to let this update complete before requesting a new update.\n  {}\n\n",
+        found.issues.insert("Progressing".to_owned());
+        found.text.extend([format!(
+            "{}info: An update is in progress.  You may wish to let this update complete before requesting a new update.\n  {}\n\n",
+            wish.mark("Progressing"),
             progressing.message.replace('\n', "\n  ")
         )]);
     }
+}
+
+/// What the checks found, those that are accepted apart.
+fn prechecks(precheck: &PrecheckReport, wish: &RecommendWish, text: &mut String) {
     if !precheck.fine.is_empty() {
-        let fine = precheck
-            .fine
-            .iter()
-            .map(|name| format!("{name} (AsExpected)"));
+        let fine = precheck.fine.iter();
+        let fine: Vec<String> = fine.map(|name| format!("{name} (AsExpected)")).collect();
         text.extend([format!(
             "The following conditions found no cause for concern in updating this cluster to later releases: {}\n\n",
-            fine.collect::<Vec<_>>().join(", ")
+            fine.join(", ")
         )]);
     }
-    if !precheck.findings.is_empty() {
-        let names: Vec<&str> = precheck
-            .findings
-            .iter()
-            .map(|finding| finding.r#type.as_str())
-            .collect();
-        text.extend([format!(
-            "The following conditions found cause for concern in updating this cluster to later releases: {}\n\n",
-            names.join(", ")
-        )]);
-        for finding in &precheck.findings {
-            issues.insert(finding.acceptance.clone());
-            text.extend([format!(
-                "{}={}:\n\n  Reason: {}\n  Message: {}\n\n",
-                finding.r#type,
-                finding.status,
-                finding.reason,
-                finding.message.replace('\n', "\n  ")
-            )]);
+    let (accepted, open): (Vec<_>, Vec<_>) = precheck
+        .findings
+        .iter()
+        .partition(|finding| wish.accept.contains(&finding.acceptance));
+    for (findings, note) in [
+        (accepted, ", but were explicitly accepted via --accept"),
+        (open, ""),
+    ] {
+        if findings.is_empty() {
+            continue;
         }
+        let names = findings.iter().map(|finding| finding.r#type.as_str());
+        text.extend([format!(
+            "The following conditions found cause for concern in updating this cluster to later releases{note}: {}\n\n",
+            names.collect::<Vec<_>>().join(", ")
+        )]);
     }
-    if let Some(retrieved) = version
-        .condition("RetrievedUpdates")
-        .filter(|found| found.status == "False")
-    {
-        issues.insert("CannotRetrieveUpdates".to_owned());
-        text.push_str(&block("RetrievedUpdates", &retrieved));
+    for finding in &precheck.findings {
+        text.extend([format!(
+            "{}{}={}:\n\n  Reason: {}\n  Message: {}\n\n",
+            wish.mark(&finding.acceptance),
+            finding.r#type,
+            finding.status,
+            finding.reason,
+            finding.message.replace('\n', "\n  ")
+        )]);
     }
-    let upstream = version.0.text("/spec/upstream");
-    if upstream.is_empty() {
-        text.push_str(
-            "Upstream update service is unset, so the cluster will use an appropriate default.\n",
-        );
-    } else {
-        text.extend([format!("Upstream update service: {upstream}\n")]);
-    }
-    text.push_str(&channel_line(version));
-    text
+}
+
+/// Whether the list of updates is up to date.
+fn retrieval(version: VersionView<'_>, wish: &RecommendWish, found: &mut Found) {
+    const ISSUE: &str = "CannotRetrieveUpdates";
+    let why = match version.condition("RetrievedUpdates") {
+        Some(retrieved) if retrieved.is_true() => return,
+        Some(retrieved) => format!(
+            "Cannot refresh available updates:\n  Reason: {}\n  Message: {}\n",
+            retrieved.reason,
+            retrieved.message.replace('\n', "\n  ")
+        ),
+        None => missing("RetrievedUpdates"),
+    };
+    found.issues.insert(ISSUE.to_owned());
+    found.warnings.push(format!("{}{why}", wish.mark(ISSUE)));
 }
 
 /// The updates of each minor release, the newest first.
@@ -372,8 +319,12 @@ fn minors(updates: &[OfferedUpdate], show_outdated: bool) -> String {
         if rows.len() > 1 {
             text.push_str(&columns(2, 1, VERSION_WIDTH, &rows));
         }
+        let has_blocks = !bad.is_empty();
         text.push_str(&cautioned(bad));
         if !rest.is_empty() {
+            if has_blocks {
+                text.push('\n');
+            }
             text.extend([format!(
                 "And {} older {major}.{minor} updates you can see with '--show-outdated-releases' or '--version VERSION'.\n",
                 rest.len()
@@ -388,28 +339,18 @@ fn one(
     version: VersionView<'_>,
     updates: &[OfferedUpdate],
     wanted: &str,
-    out: &mut String,
-    issues: &mut BTreeSet<String>,
+    wish: &RecommendWish,
+    found: &mut Found,
 ) -> Option<String> {
+    const ISSUE: &str = "ConditionalUpdateRisk";
     if wanted == version.desired_version() {
         return Some(format!("the cluster runs {wanted} already"));
     }
+    found.text.push('\n');
     let Some(update) = updates.iter().find(|update| update.version == wanted) else {
-        out.push('\n');
-        let minor = |text: &str| text.parse::<Version>().ok().map(|version| version.minor());
-        let is_known = updates
-            .iter()
-            .any(|update| minor(&update.version) == minor(wanted));
-        return Some(if is_known {
-            format!("no update to {wanted} available")
-        } else {
-            let (major, minor) = minor(wanted).unwrap_or_default();
-            format!(
-                "no updates to {major}.{minor} available, so cannot display context for the requested release {wanted}"
-            )
-        });
+        return Some(no_update(updates, wanted));
     };
-    out.push('\n');
+    let out = &mut found.text;
     match &update.caution {
         None => out.extend([format!("Update to {wanted} has {FINE}.\n")]),
         Some(caution) => {
@@ -424,14 +365,40 @@ fn one(
         out.extend([format!("Release URL: {}\n", update.url)]);
     }
     if let Some(caution) = &update.caution {
-        issues.insert("ConditionalUpdateRisk".to_owned());
+        let reason = if wish.accept.contains(ISSUE) {
+            format!("accepted {} via {ISSUE}", caution.reason)
+        } else {
+            caution.reason.clone()
+        };
         out.extend([format!(
-            "Reason: {}\nMessage: {}\n",
-            caution.reason,
+            "Reason: {reason}\nMessage: {}\n",
             caution.message.replace('\n', "\n  ")
         )]);
+        found.issues.insert(ISSUE.to_owned());
     }
     None
+}
+
+/// Why nothing can be said of an update.
+fn no_update(updates: &[OfferedUpdate], wanted: &str) -> String {
+    let minor = |text: &str| text.parse::<Version>().ok().map(|version| version.minor());
+    let (major, of_wanted) = minor(wanted).unwrap_or_default();
+    let known: Vec<(u64, u64)> = updates
+        .iter()
+        .filter_map(|update| minor(&update.version))
+        .collect();
+    let context = format!("so cannot display context for the requested release {wanted}");
+    if known.is_empty() {
+        format!("no updates available, {context}")
+    } else if known.iter().all(|(known, _)| *known != major) {
+        format!("no updates to {major} available, {context}")
+    } else if known.contains(&(major, of_wanted)) {
+        format!(
+            "no update to {wanted} available, so cannot display context for the requested release"
+        )
+    } else {
+        format!("no updates to {major}.{of_wanted} available, {context}")
+    }
 }
 
 #[cfg(test)]

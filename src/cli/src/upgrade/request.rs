@@ -48,6 +48,25 @@ impl UpgradeDecision {
     }
 }
 
+/// Why a request is refused, and what was to be warned of before that was known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct UpgradeRefusal {
+    pub(crate) warnings: Vec<String>,
+    pub(crate) why: String,
+}
+
+impl From<String> for UpgradeRefusal {
+    fn from(why: String) -> Self {
+        Self {
+            warnings: Vec::new(),
+            why,
+        }
+    }
+}
+
+/// Refusal of an image by tag, in the words of `oc`.
+const BY_TAG: &str = "--to-image must be a by-digest pull spec, unless --force is also set, because release images that are not accessed via digest cannot be verified by the cluster.  Even when --force is set, using tags is not recommended, although we continue to allow it for backwards compatibility";
+
 const WITH_WARNINGS: &str = "If you want to upgrade anyway, use --allow-upgrade-with-warnings.";
 
 impl UpgradeWish {
@@ -91,7 +110,7 @@ impl UpgradeWish {
             check_image(image)?;
             if !image.contains('@') {
                 if !self.force {
-                    return Err("--to-image may only be used with images that are specified by digest, unless --force is set".to_owned());
+                    return Err(BY_TAG.to_owned());
                 }
                 warnings.push("Using by-tag pull specs is dangerous, and while we still allow it in combination with --force for backward compatibility, it would be much safer to pass a by-digest pull spec instead".to_owned());
             }
@@ -106,18 +125,38 @@ impl UpgradeWish {
     ///
     /// # Errors
     /// The refusal, as it is printed.
-    pub(crate) fn decide(&self, version: VersionView<'_>) -> Result<UpgradeDecision, String> {
+    pub(crate) fn decide(
+        &self,
+        version: VersionView<'_>,
+    ) -> Result<UpgradeDecision, UpgradeRefusal> {
         let mut warnings = self.check()?;
         if self.clear {
             return Ok(clear(version));
         }
-        if self.to_multi_arch {
-            return self.multi(version, warnings);
+        let decided = if self.to_multi_arch {
+            self.multi(version, &mut warnings)
+        } else {
+            self.update(version, &mut warnings)
+        };
+        match decided {
+            Ok(mut decision) => {
+                warnings.append(&mut decision.warnings);
+                decision.warnings = warnings;
+                Ok(decision)
+            }
+            Err(why) => Err(UpgradeRefusal { warnings, why }),
         }
+    }
+
+    fn update(
+        &self,
+        version: VersionView<'_>,
+        warnings: &mut Vec<String>,
+    ) -> Result<UpgradeDecision, String> {
         if let Some(decision) = self.already(version) {
             return Ok(decision);
         }
-        let target = match self.target(version, &mut warnings)? {
+        let target = match self.target(version, warnings)? {
             Found::Update(target) => target,
             Found::Latest(version) => {
                 let said =
@@ -125,7 +164,7 @@ impl UpgradeWish {
                 return Ok(UpgradeDecision::nothing(said));
             }
         };
-        self.guard(version, &mut warnings)?;
+        self.guard(version, warnings)?;
         let update = json!({
             "architecture": "", "version": target.version, "image": target.image, "force": self.force
         });
@@ -137,51 +176,52 @@ impl UpgradeWish {
         Ok(UpgradeDecision {
             patch: Some(patch(version, update)),
             said,
-            warnings,
+            warnings: Vec::new(),
         })
     }
 
     fn multi(
         &self,
         version: VersionView<'_>,
-        mut warnings: Vec<String>,
+        warnings: &mut Vec<String>,
     ) -> Result<UpgradeDecision, String> {
         if version.0.text("/status/desired/architecture") == "Multi" {
             let said = "info: Update to multi cluster architecture has already been requested\n";
             return Ok(UpgradeDecision::nothing(said.to_owned()));
         }
-        self.guard(version, &mut warnings)?;
+        self.guard(version, warnings)?;
         let update = json!({
             "architecture": "Multi", "version": version.desired_version(), "image": "", "force": self.force
         });
         Ok(UpgradeDecision {
             patch: Some(patch(version, update)),
             said: "Requested update to multi cluster architecture\n".to_owned(),
-            warnings,
+            warnings: Vec::new(),
         })
     }
 
+    /// Nothing is to be done where the cluster is there. A request for another release stays, and
+    /// is named.
     fn already(&self, version: VersionView<'_>) -> Option<UpgradeDecision> {
-        let is_set = |pointer: &str, wanted: &str| {
-            let spec = version.0.text(&format!("/spec/desiredUpdate/{pointer}"));
-            spec.is_empty() || spec == wanted
-        };
         let (known, image) = (version.desired_version(), version.desired_image());
-        if let Some(to) = self
-            .to
-            .as_ref()
-            .filter(|to| *to == known && is_set("version", to))
-        {
-            let said = format!("info: Cluster is already at version {to}\n");
-            return Some(UpgradeDecision::nothing(said));
+        let (said, field) = match (&self.to, &self.to_image) {
+            (Some(to), _) if to == known => (
+                format!("info: Cluster is already at version {to}\n"),
+                ("/version", known),
+            ),
+            (_, Some(to)) if to == image => (
+                format!("info: Cluster is already at {to}\n"),
+                ("/image", image),
+            ),
+            _ => return None,
+        };
+        let mut decision = UpgradeDecision::nothing(said);
+        if let Some(other) = requested(version, field) {
+            decision.warnings.push(format!(
+                "another update is requested: {other}. Use --clear to take that request back"
+            ));
         }
-        let to = self
-            .to_image
-            .as_ref()
-            .filter(|to| *to == image && is_set("image", to))?;
-        Some(UpgradeDecision::nothing(format!(
-            "info: Cluster is already at {to}\n"
-        )))
+        Some(decision)
     }
 
     fn target(
@@ -355,6 +395,26 @@ enum Found {
     Update(OfferedUpdate),
     /// There is none after this version.
     Latest(String),
+}
+
+/// What is requested, if the field at this pointer of `spec.desiredUpdate` names something else.
+fn requested<'a>(version: VersionView<'a>, (pointer, known): (&str, &str)) -> Option<&'a str> {
+    let update = version.0.0.pointer("/spec/desiredUpdate")?;
+    let text = |pointer: &str| super::object::text(update, pointer);
+    let wanted = text(pointer);
+    let is_other = if wanted.is_empty() {
+        // By the other field alone.
+        let (other, at) = match pointer {
+            "/version" => ("/image", version.desired_image()),
+            _ => ("/version", version.desired_version()),
+        };
+        !text(other).is_empty() && text(other) != at
+    } else {
+        wanted != known
+    };
+    let names = [text("/version"), text("/image")];
+    let name = names.into_iter().find(|name| !name.is_empty());
+    name.filter(|_| is_other)
 }
 
 fn not_recommended(update: &OfferedUpdate) -> Option<String> {

@@ -67,6 +67,8 @@ pub(crate) struct ClusterSnapshot {
     pub(crate) record: Option<ProgressRecord>,
     /// Alerts as Prometheus answers them; none if they could not be read.
     pub(crate) alerts: Option<Value>,
+    /// Why they could not be read.
+    pub(crate) alerts_unread: Option<String>,
     /// What could not be read, with the reason. Without it the status is not known in full.
     pub(crate) unread: Vec<String>,
 }
@@ -118,6 +120,11 @@ impl UpgradeStatus {
                 health: Vec::new(),
             });
         }
+        if cluster.operators.is_empty() && is_known {
+            return Err(
+                "there are no ClusterOperators: how far the update is, is not known".into(),
+            );
+        }
         let control_plane = ControlPlaneView::new(cluster, now)?;
         let health = insights(cluster, &control_plane, &pools, now);
         Ok(Self {
@@ -134,7 +141,11 @@ impl UpgradeStatus {
     /// Whether a person should read it.
     pub(crate) fn needs_attention(&self) -> bool {
         let is_bad = |insight: &HealthInsight| insight.level >= health::InsightLevel::Warning;
-        !self.unread.is_empty() || self.health.iter().any(is_bad)
+        let overdue = self
+            .control_plane
+            .as_ref()
+            .and_then(ControlPlaneView::overdue);
+        !self.unread.is_empty() || overdue.is_some() || self.health.iter().any(is_bad)
     }
 
     /// The status as text: the verdict, then what upstream's command prints.

@@ -71,9 +71,6 @@ impl UpgradeSummary {
 /// The summary as text.
 pub(crate) fn text(version: VersionView<'_>, with_not_recommended: bool) -> Printed {
     let mut printed = Printed::default();
-    let missing = |kind: &str| {
-        format!("No current {kind} info, see `oc describe clusterversion` for more details.")
-    };
     let out = &mut printed.out;
     match version.condition("Failing") {
         Some(failing) if failing.status != "False" => out.push_str(&block("Failing", &failing)),
@@ -120,6 +117,11 @@ pub(crate) fn text(version: VersionView<'_>, with_not_recommended: bool) -> Prin
     }
     out.push_str(&updates(&available, &conditional, with_not_recommended));
     printed
+}
+
+/// The warning that a condition is absent.
+pub(crate) fn missing(kind: &str) -> String {
+    format!("No current {kind} info, see `oc describe clusterversion` for more details.")
 }
 
 /// Where updates come from.

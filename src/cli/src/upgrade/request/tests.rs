@@ -48,6 +48,7 @@ fn to_image(image: &str) -> UpgradeWish {
 
 fn decide(wish: &UpgradeWish, cluster: &ClusterObject) -> Result<UpgradeDecision, String> {
     wish.decide(VersionView(cluster))
+        .map_err(|refusal| refusal.why)
 }
 
 fn update(decision: &UpgradeDecision) -> (String, String) {
@@ -94,7 +95,7 @@ fn options_that_contradict_each_other_are_refused_before_any_request() {
         ),
         (
             with(to_image("quay.example/ocp:4"), |_| ()),
-            "specified by digest, unless --force is set",
+            "not accessed via digest cannot be verified by the cluster",
         ),
     ] {
         assert!(error.contains(expected), "{expected}: {error}");
@@ -357,4 +358,59 @@ fn only_a_finished_update_is_rolled_back_and_a_minor_one_by_an_option() {
         .unwrap()
         .truncate(1);
     assert!(back(&cluster).unwrap_err().contains("no previous version"));
+}
+
+#[test]
+fn warnings_come_before_a_refusal() {
+    let mut cluster = cluster();
+    set(&mut cluster, "Failing", "True");
+    let mut forced = to_image("quay.example/ocp:4");
+    forced.force = true;
+    forced.allow_explicit_upgrade = true;
+    let refusal = forced.decide(VersionView(&cluster)).unwrap_err();
+    assert!(refusal.why.contains("error reconciling"), "{refusal:?}");
+    let said = [
+        "Using by-tag",
+        "--force overrides",
+        "The requested upgrade image",
+    ];
+    assert_eq!(refusal.warnings.len(), said.len());
+    for (warning, said) in refusal.warnings.iter().zip(said) {
+        assert!(warning.starts_with(said), "{warning}");
+    }
+}
+
+#[test]
+fn a_request_for_another_release_is_named_where_the_cluster_is_there() {
+    let with = |update: serde_json::Value| {
+        let mut cluster = cluster();
+        cluster.0["spec"]["desiredUpdate"] = update;
+        let by_version = decide(&to("4.1.0"), &cluster).unwrap();
+        assert_eq!(by_version.patch, None);
+        assert_eq!(
+            by_version.said,
+            "info: Cluster is already at version 4.1.0\n"
+        );
+        by_version.warnings
+    };
+    let hint = |other: &str| {
+        vec![format!(
+            "another update is requested: {other}. Use --clear to take that request back"
+        )]
+    };
+    assert_eq!(
+        with(json!({ "version": "4.1.2", "image": "i" })),
+        hint("4.1.2")
+    );
+    assert_eq!(
+        with(json!({ "image": "quay.example/ocp@sha256:2" })),
+        hint("quay.example/ocp@sha256:2")
+    );
+    for same in [
+        json!(null),
+        json!({ "version": "4.1.0" }),
+        json!({ "image": "quay.example/ocp@sha256:0" }),
+    ] {
+        assert_eq!(with(same), [""; 0]);
+    }
 }

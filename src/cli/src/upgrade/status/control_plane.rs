@@ -6,9 +6,8 @@ use serde::Serialize;
 use super::ClusterSnapshot;
 use super::duration::{HistoryEstimate, estimate, rounded};
 use super::steps::{StepsView, certainty, words};
-use crate::upgrade::blocks::{columns, duration};
-use crate::upgrade::object::{ClusterObject, ObjectCondition, text, time};
-use crate::upgrade::version::VersionView;
+use crate::upgrade::blocks::{columns, duration, first_line, shortened};
+use crate::upgrade::object::{ClusterObject, text, time};
 
 /// The operator that is updated last, with the nodes.
 const MACHINE_CONFIG: &str = "machine-config";
@@ -24,6 +23,9 @@ const OVERDUE_SECS: u64 = 600;
 
 /// What is left below this is not said exactly. Seconds.
 const SOON: f64 = 600.0;
+
+/// Stands for the time that is left of an update that has stalled, before the reason.
+const NO_ESTIMATE: &str = "N/A; ";
 
 /// Longest reason of a table.
 const REASON_WIDTH: usize = 20;
@@ -46,6 +48,9 @@ pub(crate) struct ControlPlaneView {
     degraded: usize,
     /// Since the start.
     pub(crate) elapsed: String,
+    /// The same, to the second.
+    #[serde(skip)]
+    pub(super) age: String,
     /// What is left, in words; none once it is done.
     remaining: Option<String>,
     /// Seconds that are left by the recorded steps, else by upstream's formula, while these say
@@ -78,7 +83,6 @@ enum OperatorProgress {
 
 impl ControlPlaneView {
     pub(crate) fn new(cluster: &ClusterSnapshot, now: Timestamp) -> Result<Self, String> {
-        let version = VersionView(&cluster.version);
         let history = cluster.version.list("/status/history");
         let current = history
             .first()
@@ -94,8 +98,12 @@ impl ControlPlaneView {
             .iter()
             .filter(|operator| is_of_release(operator))
             .collect();
-        let image = cluster.machine_config_image.as_deref();
-        let progress = |operator: &ClusterObject| progress(operator, &target, image);
+        let release = TargetRelease {
+            version: &target,
+            machine_config_image: cluster.machine_config_image.as_deref(),
+            is_migration: is_migration(history),
+        };
+        let progress = |operator: &ClusterObject| release.progress(operator);
         let count = |wanted: OperatorProgress| {
             counted
                 .iter()
@@ -124,7 +132,7 @@ impl ControlPlaneView {
         let elapsed = seconds(started, ended);
         let mut this = Self {
             assessment: "Progressing",
-            origin: origin(history, version),
+            origin: origin(history),
             updating,
             updated,
             waiting: count(OperatorProgress::Waiting),
@@ -136,6 +144,7 @@ impl ControlPlaneView {
                 .filter(is_degraded)
                 .count(),
             elapsed: duration(rounded(elapsed)),
+            age: duration(whole(seconds(started, now))),
             remaining: None,
             remaining_seconds: None,
             history: HistoryEstimate::of(took(history)),
@@ -144,10 +153,15 @@ impl ControlPlaneView {
                 .as_ref()
                 .and_then(|record| StepsView::of(record, &target, now)),
             completed,
-            target,
+            target: target.clone(),
         };
         if completed.is_some() {
             this.assessment = "Completed";
+            return Ok(this);
+        }
+        // All operators have the version from the start, and earlier updates were of another kind.
+        if release.is_migration {
+            this.remaining = Some("N/A for Multi-Architecture Migration".to_owned());
             return Ok(this);
         }
         let share = if total == 0 {
@@ -155,17 +169,14 @@ impl ControlPlaneView {
         } else {
             ratio(updated, total)
         };
-        let progressed = progressed(&counted, started, now);
-        let (whole, left) = estimate(baseline(history), progressed, elapsed, share);
+        let left = counted
+            .iter()
+            .filter(|operator| progress(operator) != OperatorProgress::Updated);
+        let left: Vec<&str> = left.map(|operator| operator.name()).collect();
+        let progressed = progressed(&counted, &left, started, now);
+        let left = estimate(baseline(history), progressed, elapsed, share);
         if !this.judge_by_steps() {
-            this.judge(whole, left);
-        }
-        if cluster.version.text("/status/desired/architecture") == "Multi"
-            && text(current, "/version")
-                == history.get(1).map_or("", |entry| text(entry, "/version"))
-        {
-            this.remaining = Some("N/A for Multi-Architecture Migration".to_owned());
-            this.remaining_seconds = None;
+            this.judge(elapsed, left);
         }
         Ok(this)
     }
@@ -181,7 +192,7 @@ impl ControlPlaneView {
             self.assessment = STALLED_WORD;
             let component = &left.overdue;
             self.remaining = Some(format!(
-                "N/A; {component} takes {over} longer than in any earlier update"
+                "{NO_ESTIMATE}{component} takes {over} longer than in any earlier update"
             ));
             return true;
         }
@@ -193,11 +204,13 @@ impl ControlPlaneView {
         true
     }
 
-    fn judge(&mut self, whole: f64, left: f64) {
+    /// Judges by upstream's formula, which was to take so long in all, to the minute.
+    fn judge(&mut self, elapsed: f64, left: f64) {
         if left < STALLED {
             self.assessment = STALLED_WORD;
-            let whole = duration(rounded(whole));
-            self.remaining = Some(format!("N/A; estimate duration was {whole}"));
+            let whole = whole(elapsed) + rounded(left);
+            let whole = duration(whole / 60 * 60);
+            self.remaining = Some(format!("{NO_ESTIMATE}estimate duration was {whole}"));
             return;
         }
         self.remaining_seconds = Some(rounded(left));
@@ -216,7 +229,8 @@ impl ControlPlaneView {
         if self.assessment != STALLED_WORD {
             return None;
         }
-        self.remaining.as_deref()
+        let why = self.remaining.as_deref()?;
+        Some(why.strip_prefix(NO_ESTIMATE).unwrap_or(why))
     }
 
     /// Seconds that are left, least and most, and how that is known: the recorded steps, else
@@ -326,8 +340,8 @@ impl UpdatingOperator {
                 || "-".to_owned(),
                 |since| duration(whole(seconds(since, now))),
             ),
-            reason: or_dash(&reason.chars().take(REASON_WIDTH).collect::<String>()),
-            message: or_dash(message.lines().next().unwrap_or_default()),
+            reason: or_dash(&shortened(reason, REASON_WIDTH)),
+            message: or_dash(&first_line(message)),
         }
     }
 }
@@ -360,41 +374,62 @@ pub(crate) fn is_of_release(operator: &ClusterObject) -> bool {
     })
 }
 
-fn progress(operator: &ClusterObject, target: &str, image: Option<&str>) -> OperatorProgress {
-    let reported = |name: &str| {
-        let versions = operator.list("/status/versions").iter();
-        let mut found = versions.filter(|version| text(version, "/name") == name);
-        found.next().map(|version| text(version, "/version"))
-    };
-    let mut is_updated = reported("operator") == Some(target);
-    if operator.name() == MACHINE_CONFIG
-        && let (Some(image), Some(reported)) = (image, reported("operator-image"))
-    {
-        is_updated &= image == reported;
-    }
-    if is_updated {
-        OperatorProgress::Updated
-    } else if operator
-        .condition("Progressing")
-        .is_some_and(|condition| condition.is_true())
-    {
-        OperatorProgress::Updating
-    } else {
-        OperatorProgress::Waiting
+/// What an operator that is updated reports.
+struct TargetRelease<'a> {
+    version: &'a str,
+    /// Image of the machine-config operator; none if it is not known.
+    machine_config_image: Option<&'a str>,
+    is_migration: bool,
+}
+
+impl TargetRelease<'_> {
+    fn progress(&self, operator: &ClusterObject) -> OperatorProgress {
+        let reported = |name: &str| {
+            let versions = operator.list("/status/versions").iter();
+            let mut found = versions.filter(|version| text(version, "/name") == name);
+            found.next().map(|version| text(version, "/version"))
+        };
+        let mut is_updated = reported("operator") == Some(self.version);
+        if operator.name() == MACHINE_CONFIG
+            && let (Some(image), Some(reported)) =
+                (self.machine_config_image, reported("operator-image"))
+        {
+            is_updated &= image == reported;
+        }
+        let progressing = operator.condition("Progressing");
+        let is_progressing = progressing.is_some_and(|condition| condition.is_true());
+        // In a migration the version that an operator had before is the target, too.
+        is_updated &= !(self.is_migration && is_progressing);
+        if is_updated {
+            OperatorProgress::Updated
+        } else if is_progressing {
+            OperatorProgress::Updating
+        } else {
+            OperatorProgress::Waiting
+        }
     }
 }
 
+/// Whether an update is the change to the same release for several architectures.
+///
+/// `status.desired.architecture` may be absent, and says nothing of what the cluster had before.
+pub(super) fn is_migration(history: &[serde_json::Value]) -> bool {
+    let (Some(current), Some(previous)) = (history.first(), history.get(1)) else {
+        return false;
+    };
+    let is_same = |field: &str| text(current, field) == text(previous, field);
+    is_same("/version") && !is_same("/image")
+}
+
 /// Where an update comes from.
-fn origin(history: &[serde_json::Value], version: VersionView<'_>) -> String {
+fn origin(history: &[serde_json::Value]) -> String {
     let Some(previous) = history.get(1) else {
         return " (a new install)".to_owned();
     };
-    let from = text(previous, "/version");
-    if version.0.text("/status/desired/architecture") == "Multi"
-        && from == version.desired_version()
-    {
+    if is_migration(history) {
         return " to Multi-Architecture".to_owned();
     }
+    let from = text(previous, "/version");
     if text(previous, "/state") == "Partial" {
         return format!(" (from incomplete {from})");
     }
@@ -425,15 +460,28 @@ fn baseline(history: &[serde_json::Value]) -> Option<f64> {
     took(history).first().map(|seconds| *seconds as f64)
 }
 
-/// Seconds from the start to when an operator that is moving last began to.
-fn progressed(operators: &[&ClusterObject], started: Timestamp, now: Timestamp) -> f64 {
+/// Seconds from the start to when an operator last began or ceased to move.
+///
+/// Once the operator of the nodes alone is left, its own start counts: others move while nodes
+/// reboot. `left` names the operators that are not updated.
+pub(super) fn progressed(
+    operators: &[&ClusterObject],
+    left: &[&str],
+    started: Timestamp,
+    now: Timestamp,
+) -> f64 {
+    let of_nodes = operators
+        .iter()
+        .find(|operator| operator.name() == MACHINE_CONFIG)
+        .and_then(|operator| operator.condition("Progressing"))
+        .filter(|condition| left == [MACHINE_CONFIG] && condition.is_true());
     let moving = operators
         .iter()
         .filter_map(|operator| operator.condition("Progressing"));
-    let moved = moving
-        .filter(ObjectCondition::is_true)
-        .filter_map(|condition| condition.since);
-    let moved = moved.max().filter(|moved| *moved > started).unwrap_or(now);
+    let moved = of_nodes
+        .and_then(|condition| condition.since)
+        .or_else(|| moving.filter_map(|condition| condition.since).max());
+    let moved = moved.filter(|moved| *moved > started).unwrap_or(now);
     seconds(started, moved)
 }
 

@@ -25,8 +25,7 @@ fn time_share(completion: f64) -> f64 {
     }
 }
 
-/// Seconds that the update will take in all, and seconds that are left; the latter is negative once
-/// it takes longer than thought.
+/// Seconds that are left; negative once the update takes longer than thought.
 ///
 /// Units: seconds. `baseline` is what the last update took; an hour, if none. `progressed` is from
 /// the start to when an operator last began to move; `completion` is the share of updated ones.
@@ -35,7 +34,7 @@ pub(crate) fn estimate(
     progressed: f64,
     elapsed: f64,
     completion: f64,
-) -> (f64, f64) {
+) -> f64 {
     let share = time_share(completion);
     let total = if completion > 0.0 && share > 0.0 && progressed > YOUNG {
         progressed / share
@@ -43,12 +42,11 @@ pub(crate) fn estimate(
         baseline.unwrap_or(HOUR)
     };
     let left = total - elapsed;
-    let left = if left < 0.0 {
+    if left < 0.0 {
         left / CAUTION
     } else {
         left * CAUTION
-    };
-    (total, left)
+    }
 }
 
 /// What this cluster's own updates took: the middle, and between which all lie.
@@ -109,7 +107,7 @@ mod tests {
             (30.0, 30.0, 0.75, 50 * 60),
             (20.0, 20.0, 0.99, 290),
         ] {
-            let (_, left) = estimate(
+            let left = estimate(
                 Some(minutes(60.0)),
                 minutes(progressed),
                 minutes(elapsed),

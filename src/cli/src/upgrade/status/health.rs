@@ -7,7 +7,8 @@ use serde_json::Value;
 use super::ClusterSnapshot;
 use super::control_plane::{ControlPlaneView, is_of_release, seconds, whole};
 use super::nodes::{NodeAssessment, NodePhase, PoolView};
-use crate::upgrade::blocks::{columns, duration};
+use crate::upgrade::alert::AlertView;
+use crate::upgrade::blocks::{columns, duration, first_line};
 use crate::upgrade::object::{ClusterObject, ObjectCondition, text, time};
 use crate::upgrade::version::VersionView;
 
@@ -50,12 +51,12 @@ pub(crate) struct HealthInsight {
 impl HealthInsight {
     /// The first line of its message, and since when it holds.
     pub(super) fn sentence(&self) -> String {
-        let message = self.message.lines().next().unwrap_or_default();
+        let message = first_line(&self.message);
         // A duration of nothing reads as "now".
         if self.since.is_some() && self.age != duration(0) {
             format!("{message}, for {}", self.age)
         } else {
-            message.to_owned()
+            message
         }
     }
 }
@@ -64,6 +65,19 @@ impl HealthInsight {
 struct Patience {
     warning: f64,
     error: f64,
+}
+
+impl Patience {
+    /// How bad it is that a state lasts since then; none if it is too new to be bad. A state of an
+    /// unknown time is not new.
+    fn level(&self, since: Option<Timestamp>, now: Timestamp) -> Option<InsightLevel> {
+        let minutes = since.map(|since| seconds(since, now) / 60.0);
+        match minutes {
+            Some(minutes) if minutes <= self.warning => None,
+            Some(minutes) if minutes > self.error => Some(InsightLevel::Error),
+            _ => Some(InsightLevel::Warning),
+        }
+    }
 }
 
 const UNAVAILABLE: Patience = Patience {
@@ -88,17 +102,17 @@ pub(crate) fn insights(
         .iter()
         .filter(|operator| is_of_release(operator))
     {
-        found.extend(operator_insight(operator, now));
+        found.extend(operator_insights(operator, now));
     }
     found.extend(version_insights(cluster, now));
     found.extend(node_insights(cluster, pools, now));
     found.extend(alert_insights(cluster, now));
-    // What does not say what to do is no help.
-    found.retain(|insight| {
-        !insight.message.is_empty()
-            && !insight.description.is_empty()
-            && !insight.reference.is_empty()
-    });
+    for insight in found
+        .iter_mut()
+        .filter(|insight| insight.description.is_empty())
+    {
+        "<no message>".clone_into(&mut insight.description);
+    }
     found.sort_by(|one, other| {
         other
             .level
@@ -106,18 +120,41 @@ pub(crate) fn insights(
             .then_with(|| other.since.cmp(&one.since))
     });
     if found.is_empty() {
-        found.push(HealthInsight {
-            since: None,
-            age: control_plane.elapsed.clone(),
-            level: InsightLevel::Info,
-            impact: "None",
-            message: "Update is proceeding well".to_owned(),
-            reference: String::new(),
-            resources: Vec::new(),
-            description: String::new(),
-        });
+        found.push(nothing_found(control_plane));
     }
     found
+}
+
+/// What is said of an update that nothing else is found of: by time alone it may have stalled.
+fn nothing_found(control_plane: &ControlPlaneView) -> HealthInsight {
+    let mut insight = HealthInsight {
+        since: None,
+        age: control_plane.age.clone(),
+        level: InsightLevel::Info,
+        impact: "None",
+        message: "Update is proceeding well".to_owned(),
+        reference: String::new(),
+        resources: Vec::new(),
+        description: String::new(),
+    };
+    if let Some(overdue) = control_plane.overdue() {
+        insight.level = InsightLevel::Warning;
+        insight.impact = UPDATE_STALLED;
+        insight.message = format!("Update takes longer than expected: {overdue}");
+        GATHERING.clone_into(&mut insight.reference);
+        insight.resources = of_version();
+        "Nothing else is known to hold the update up. See the operators that are not updated."
+            .clone_into(&mut insight.description);
+    }
+    insight
+}
+
+/// ClusterVersion, as a resource that a finding is about.
+fn of_version() -> Vec<(String, String)> {
+    vec![(
+        "clusterversions.config.openshift.io".to_owned(),
+        "version".to_owned(),
+    )]
 }
 
 fn age(since: Option<Timestamp>, now: Timestamp) -> String {
@@ -127,61 +164,46 @@ fn age(since: Option<Timestamp>, now: Timestamp) -> String {
     )
 }
 
-fn operator_insight(operator: &ClusterObject, now: Timestamp) -> Option<HealthInsight> {
+/// What is wrong with an operator: it may be unavailable and degraded.
+fn operator_insights(operator: &ClusterObject, now: Timestamp) -> Vec<HealthInsight> {
     let name = operator.name();
-    let available = operator.condition("Available");
-    let (condition, patience, word, runbook) = match available {
-        Some(available) if !available.is_true() => {
-            (available, UNAVAILABLE, "unavailable", "ClusterOperatorDown")
-        }
-        _ => {
-            let degraded = operator
-                .condition("Degraded")
-                .filter(ObjectCondition::is_true)?;
-            (degraded, DEGRADED, "degraded", "ClusterOperatorDegraded")
-        }
-    };
-    let minutes = seconds(condition.since?, now) / 60.0;
-    if minutes <= patience.warning {
-        return None;
-    }
-    let level = if minutes > patience.error {
-        InsightLevel::Error
-    } else {
-        InsightLevel::Warning
-    };
-    let reason = if condition.reason.is_empty() {
-        String::new()
-    } else {
-        format!(" ({})", condition.reason)
-    };
-    Some(HealthInsight {
-        since: condition.since,
-        age: age(condition.since, now),
-        level,
-        impact: "API Availability",
-        message: format!("Cluster Operator {name} is {word}{reason}"),
-        reference: format!("{RUNBOOKS}/{runbook}.md"),
-        resources: vec![(
-            "clusteroperators.config.openshift.io".to_owned(),
-            name.to_owned(),
-        )],
-        description: if condition.message.is_empty() {
-            "<no message>".to_owned()
+    let available = operator
+        .condition("Available")
+        .filter(|condition| !condition.is_true());
+    let degraded = operator
+        .condition("Degraded")
+        .filter(ObjectCondition::is_true);
+    let found = [
+        (available, UNAVAILABLE, "unavailable", "ClusterOperatorDown"),
+        (degraded, DEGRADED, "degraded", "ClusterOperatorDegraded"),
+    ];
+    let insight = |(condition, patience, word, runbook): (_, Patience, _, _)| {
+        let condition: ObjectCondition<'_> = condition?;
+        let level = patience.level(condition.since, now)?;
+        let reason = if condition.reason.is_empty() {
+            String::new()
         } else {
-            condition.message.to_owned()
-        },
-    })
+            format!(" ({})", condition.reason)
+        };
+        Some(HealthInsight {
+            since: condition.since,
+            age: age(condition.since, now),
+            level,
+            impact: "API Availability",
+            message: format!("Cluster Operator {name} is {word}{reason}"),
+            reference: format!("{RUNBOOKS}/{runbook}.md"),
+            resources: vec![(
+                "clusteroperators.config.openshift.io".to_owned(),
+                name.to_owned(),
+            )],
+            description: condition.message.to_owned(),
+        })
+    };
+    found.into_iter().filter_map(insight).collect()
 }
 
 fn version_insights(cluster: &ClusterSnapshot, now: Timestamp) -> Vec<HealthInsight> {
     let version = VersionView(&cluster.version);
-    let resource = || {
-        vec![(
-            "clusterversions.config.openshift.io".to_owned(),
-            "version".to_owned(),
-        )]
-    };
     let mut found = Vec::new();
     let failing = match version.condition("Failing") {
         Some(failing) if failing.status == "False" => None,
@@ -212,12 +234,12 @@ fn version_insights(cluster: &ClusterSnapshot, now: Timestamp) -> Vec<HealthInsi
             impact: UPDATE_STALLED,
             message,
             reference: format!("{RUNBOOKS}/ClusterOperatorDegraded.md"),
-            resources: resource(),
+            resources: of_version(),
             description,
         });
     }
     found.extend(incomplete(cluster, now).map(|mut insight| {
-        insight.resources = resource();
+        insight.resources = of_version();
         insight
     }));
     found
@@ -340,45 +362,50 @@ fn node_insights(
 fn alert_insights(cluster: &ClusterSnapshot, now: Timestamp) -> Vec<HealthInsight> {
     let started = cluster.version.list("/status/history").first();
     let started = started.and_then(|entry| time(entry, "/startedTime"));
-    let alerts = cluster
-        .alerts
-        .as_ref()
-        .and_then(|answer| answer.pointer("/data/alerts"));
-    let mut found = Vec::new();
-    for alert in alerts.and_then(Value::as_array).into_iter().flatten() {
-        let name = text(alert, "/labels/alertname");
-        let since = time(alert, "/activeAt");
-        let is_budget = ["PodDisruptionBudgetAtLimit", "PodDisruptionBudgetLimit"].contains(&name);
-        let level = match text(alert, "/labels/severity") {
-            "critical" => InsightLevel::Critical,
-            "warning" => InsightLevel::Warning,
-            _ => continue,
-        };
-        if text(alert, "/state") == "pending" || !(is_budget || since > started) {
-            continue;
-        }
-        let annotation = |key: &str| text(alert, &format!("/annotations/{key}")).to_owned();
-        let summary = annotation("summary");
-        let summary = if summary.is_empty() {
-            name.to_owned()
-        } else {
-            summary
-        };
-        found.push(HealthInsight {
-            since,
-            age: age(since, now),
-            level,
-            impact: "Unknown",
-            message: format!("Alert is firing: {summary}"),
-            reference: annotation("runbook_url"),
-            resources: vec![(
-                "namespaces".to_owned(),
-                text(alert, "/labels/namespace").to_owned(),
-            )],
-            description: annotation("description"),
-        });
+    let alerts = cluster.alerts.as_ref().map(AlertView::firing);
+    let alerts = alerts.into_iter().flatten();
+    alerts
+        .filter_map(|alert| alert_insight(alert, started, now))
+        .collect()
+}
+
+fn alert_insight(
+    alert: AlertView<'_>,
+    started: Option<Timestamp>,
+    now: Timestamp,
+) -> Option<HealthInsight> {
+    let level = match alert.severity() {
+        "critical" => InsightLevel::Critical,
+        "warning" => InsightLevel::Warning,
+        _ => return None,
+    };
+    let (name, since) = (alert.name(), alert.since());
+    // An alert of an unknown time may be one of the update.
+    let is_earlier = since.zip(started).map(|(since, started)| since < started);
+    if is_earlier == Some(true) && !alert.is_of_budget() {
+        return None;
     }
-    found
+    let began = match is_earlier {
+        Some(true) => format!("Alert {name} began before the update."),
+        Some(false) => format!("Alert {name} began during the update."),
+        None => format!("When alert {name} began is not known."),
+    };
+    let resources = [
+        ("namespaces", "namespace"),
+        ("poddisruptionbudgets.policy", "poddisruptionbudget"),
+    ];
+    let resources = resources.map(|(kind, label)| (kind.to_owned(), alert.label(label).to_owned()));
+    let resources = resources.into_iter().filter(|(_, name)| !name.is_empty());
+    Some(HealthInsight {
+        since,
+        age: age(since, now),
+        level,
+        impact: "Unknown",
+        message: format!("Alert is firing: {}", alert.summary()),
+        reference: alert.runbook().to_owned(),
+        resources: resources.collect(),
+        description: format!("{began} {}", alert.description()),
+    })
 }
 
 /// The findings, one a line.
@@ -393,12 +420,7 @@ pub(crate) fn health_table(insights: &[HealthInsight]) -> String {
             insight.age.clone(),
             format!("{:?}", insight.level),
             insight.impact.to_owned(),
-            insight
-                .message
-                .lines()
-                .next()
-                .unwrap_or_default()
-                .to_owned(),
+            first_line(&insight.message),
         ]
     }));
     let table = columns(0, 3, 0, &rows);

@@ -10,12 +10,16 @@ use pool::selector::Selector;
 use serde::Serialize;
 
 use super::ClusterSnapshot;
+use super::control_plane::is_migration;
 use crate::pools::forecast::{RollFacts, RollForecast, forecast};
-use crate::upgrade::blocks::columns;
+use crate::upgrade::blocks::{columns, first_line};
 use crate::upgrade::object::{ClusterObject, ObjectCondition, text};
 
 /// Rows of a table of nodes after which only bad ones follow.
 const ROWS: usize = 10;
+
+/// Bytes of the shortest name that messages of a table are shortened by, as in `oc`.
+const LEAST_NAME: usize = 8;
 
 /// The pool of the control plane.
 const MASTER: &str = "master";
@@ -75,8 +79,7 @@ pub(crate) struct PoolView {
 
 /// The pools with their nodes, the control plane's first.
 pub(crate) fn pools(cluster: &ClusterSnapshot, now: Timestamp) -> Result<Vec<PoolView>, String> {
-    let target = cluster.version.list("/status/history").first();
-    let target = target.map_or("", |entry| text(entry, "/version"));
+    let history = cluster.version.list("/status/history");
     let versions: BTreeMap<&str, &str> = cluster
         .configs
         .iter()
@@ -87,6 +90,11 @@ pub(crate) fn pools(cluster: &ClusterSnapshot, now: Timestamp) -> Result<Vec<Poo
             )
         })
         .collect();
+    let goal = NodeGoal {
+        version: history.first().map_or("", |entry| text(entry, "/version")),
+        is_migration: is_migration(history),
+        versions,
+    };
     let mut selectors = Vec::new();
     for pool in &cluster.pools {
         let selector = pool
@@ -131,7 +139,7 @@ pub(crate) fn pools(cluster: &ClusterSnapshot, now: Timestamp) -> Result<Vec<Poo
                 .collect();
             let mut nodes: Vec<NodeUpgradeView> = members
                 .iter()
-                .map(|node| NodeUpgradeView::of(node, pool, target, &versions))
+                .map(|node| NodeUpgradeView::of(node, pool, &goal))
                 .collect();
             let at_once = at_once(pool, nodes.len());
             let facts = at_once.map(|at_once| roll(pool, &members, &nodes, at_once, now));
@@ -227,27 +235,29 @@ fn is_paused(pool: &ClusterObject) -> bool {
         .unwrap_or_default()
 }
 
+/// What nodes are updated to.
+struct NodeGoal<'a> {
+    version: &'a str,
+    /// Whether nodes had the same version before.
+    is_migration: bool,
+    /// Version of each configuration.
+    versions: BTreeMap<&'a str, &'a str>,
+}
+
 impl NodeUpgradeView {
-    fn of(
-        node: &ClusterObject,
-        pool: &ClusterObject,
-        target: &str,
-        versions: &BTreeMap<&str, &str>,
-    ) -> Self {
+    fn of(node: &ClusterObject, pool: &ClusterObject, goal: &NodeGoal<'_>) -> Self {
         let version = |config: &str| {
-            versions
-                .get(config)
-                .copied()
-                .filter(|text| !text.is_empty())
+            let found = goal.versions.get(config).copied();
+            found.filter(|text| !text.is_empty())
         };
+        let is_target = |config: &str| version(config) == Some(goal.version);
         let current = node.annotation(annotation::CURRENT_CONFIG);
         let desired = node.annotation(annotation::DESIRED_CONFIG);
         let wanted = pool.text("/spec/configuration/name");
-        let is_updated = version(current) == Some(target);
-        let is_updating = !is_updated
-            && version(desired) == Some(target)
-            && current != desired
-            && desired == wanted;
+        let is_at_rest = current == desired && desired == wanted;
+        let is_updated = is_target(current) && (is_at_rest || !goal.is_migration);
+        let is_updating =
+            !is_updated && is_target(desired) && current != desired && desired == wanted;
         let phase = phase(node, is_updated, is_updating, is_paused(pool));
         let (mut assessment, mut estimate) = match phase {
             NodePhase::Draining => (NodeAssessment::Progressing, "+10m"),
@@ -260,9 +270,7 @@ impl NodeUpgradeView {
         let state = node.annotation(annotation::STATE);
         if ["Degraded", "Unreconcilable"].contains(&state) {
             assessment = NodeAssessment::Degraded;
-            message = node
-                .annotation(annotation::REASON)
-                .replace(node.name(), "<node>");
+            node.annotation(annotation::REASON).clone_into(&mut message);
         } else if !is_updating {
             let why = unavailable(node);
             if !why.is_empty() {
@@ -270,7 +278,7 @@ impl NodeUpgradeView {
                 message = why.join(" | ");
             }
         }
-        if assessment <= NodeAssessment::Unavailable {
+        if assessment <= NodeAssessment::Unavailable && !is_updated {
             estimate = "?";
         }
         Self {
@@ -321,6 +329,7 @@ fn unavailable(node: &ClusterObject) -> Vec<&'static str> {
         .pointer("/spec/unschedulable")
         .and_then(serde_json::Value::as_bool);
     let state = node.annotation(annotation::STATE);
+    let has_config = !node.annotation(annotation::CURRENT_CONFIG).is_empty();
     [
         (!is("Ready"), "Not ready"),
         (is("DiskPressure"), "Disk pressure"),
@@ -333,10 +342,22 @@ fn unavailable(node: &ClusterObject) -> Vec<&'static str> {
             state == "Working",
             "Machine Config Daemon is processing the node",
         ),
+        (
+            !has_config,
+            "Machine Config Daemon has not reported the node's configuration",
+        ),
     ]
     .into_iter()
     .filter_map(|(is_so, why)| is_so.then_some(why))
     .collect()
+}
+
+/// A node's name is in the row already. A short one may be part of other words.
+fn without_name(message: &str, name: &str) -> String {
+    if name.len() < LEAST_NAME {
+        return message.to_owned();
+    }
+    message.replace(name, "<node>")
 }
 
 /// A pool's nodes, under their title.
@@ -357,7 +378,7 @@ pub(crate) fn node_table(title: &str, pool: &PoolView, all: bool) -> String {
             format!("{:?}", node.phase),
             node.version.clone(),
             node.estimate.to_owned(),
-            node.message.lines().next().unwrap_or_default().to_owned(),
+            first_line(&without_name(&node.message, &node.name)),
         ]);
     }
     let mut text = format!("\n{title}\n{}", columns(0, 3, 0, &rows));

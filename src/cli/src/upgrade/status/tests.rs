@@ -1,3 +1,5 @@
+mod findings;
+
 use std::path::Path;
 
 use api::machineconfiguration::annotation;
@@ -32,6 +34,7 @@ pub(crate) fn snapshot(example: &str) -> ClusterSnapshot {
         machine_config_image: None,
         record: None,
         alerts: None,
+        alerts_unread: None,
         unread: Vec::new(),
     }
 }
@@ -274,7 +277,7 @@ fn nodes_are_sorted_by_what_is_thought_of_them_and_bad_ones_are_always_shown() {
     let status = UpgradeStatus::new(&cluster, now(&cluster)).unwrap();
     let text = status.text(StatusDetails::None);
     for part in [
-        "\nmore-11                                     Degraded      Pending   4.14.1    ?     <node>: disk is full\nmore-10                                     Unavailable   Pending   4.14.1    ?     Node is marked unschedulable\nip-10",
+        "\nmore-11                                     Degraded      Pending   4.14.1    ?     more-11: disk is full\nmore-10                                     Unavailable   Pending   4.14.1    ?     Node is marked unschedulable\nip-10",
         "worker        Degraded     0% (0/15)    13 Available, 0 Progressing, 0 Draining, 1 Degraded\n",
         "...\nOmitted additional 5 Total, 0 Completed, 5 Available, 0 Progressing, 5 Outdated, 0 Draining, 0 Excluded, and 0 Degraded nodes.\nPass along --details=nodes to see all information.\n",
         "-       Error     Update Stalled   Node more-11 is degraded\n",
