@@ -221,9 +221,7 @@ async fn refused_until_signed(
     cluster
         .until_said("ReleaseAccepted", "no key of keyring test signed it")
         .await?;
-    cluster
-        .server
-        .put(digest, cluster.expired.sign(digest)?);
+    cluster.server.put(digest, cluster.expired.sign(digest)?);
     cluster
         .until_said("ReleaseAccepted", "the key had expired by then")
         .await?;

@@ -181,7 +181,10 @@ fn draft(
         &format!("Debian packages {}", component.packages.join(" ")),
     );
     let programs = programs(options, checkout, component, &packages)?;
-    draft.push(programs.layer_packed(checkout.time, options.packing)?, "programs");
+    draft.push(
+        programs.layer_packed(checkout.time, options.packing)?,
+        "programs",
+    );
     if let Some(files) = manifests {
         let mut tree = Tree::new();
         for (name, bytes) in files {
@@ -192,7 +195,10 @@ fn draft(
             )?;
         }
         // The last layer: of an operator's image only that one's manifests count.
-        draft.push(tree.layer_packed(checkout.time, options.packing)?, "manifests");
+        draft.push(
+            tree.layer_packed(checkout.time, options.packing)?,
+            "manifests",
+        );
         if component.role == ReleaseRole::Operator {
             draft
                 .labels
