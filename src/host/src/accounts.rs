@@ -130,10 +130,8 @@ impl Accounts {
 /// Sets a user's password hash in a root's `/etc/shadow`, unless it is set already.
 ///
 /// # Errors
-/// [`Error::Unknown`] for a user that no database has, [`Error::Database`] for a shadow file that
-/// is missing or not text, [`Error::Files`].
-pub fn set_password(root: &Root, accounts: &Accounts, user: &str, hash: &str) -> Result<(), Error> {
-    accounts.user(user)?;
+/// [`Error::Database`] for a shadow file that is missing or not text, [`Error::Files`].
+pub fn set_password(root: &Root, user: &str, hash: &str) -> Result<(), Error> {
     edit(root, SHADOW, |text| {
         database::with_password(text, user, hash)
     })
@@ -238,8 +236,7 @@ mod tests {
             std::fs::write(&path, text.replace("other:old", "other:new")).unwrap();
             drop(held);
         });
-        let accounts = Accounts::read(&root).unwrap();
-        set_password(&root, &accounts, "core", "$6$hash").unwrap();
+        set_password(&root, "core", "$6$hash").unwrap();
         other.join().unwrap();
         let text = std::fs::read_to_string(directory.path().join("etc/shadow")).unwrap();
         assert_eq!(text, "core:$6$hash:::::::\nother:new:::::::\n");

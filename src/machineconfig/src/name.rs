@@ -43,6 +43,12 @@ pub fn is_rendered_name(pool: &str, name: &str) -> bool {
     hash.is_some_and(|hash| hash.len() == 32 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
+/// The pool in the name of a rendered configuration; `None` for a name of another form.
+pub fn pool_of(name: &str) -> Option<&str> {
+    let (pool, hash) = name.strip_prefix("rendered-")?.rsplit_once('-')?;
+    (!pool.is_empty() && !hash.is_empty()).then_some(pool)
+}
+
 /// Whether a MachineConfig, as JSON, has the content that its name is the digest of. One that
 /// cannot be read has not.
 pub fn is_as_rendered(pool: &str, object: &Value) -> bool {
@@ -55,6 +61,22 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_rendered_name_has_its_pool() {
+        for (name, pool) in [
+            ("rendered-worker-0123", Some("worker")),
+            ("rendered-gpu-small-0123", Some("gpu-small")),
+            ("rendered--0123", None),
+            ("rendered-worker-", None),
+            ("rendered-worker", None),
+            ("00-worker", None),
+        ] {
+            assert_eq!(pool_of(name), pool, "{name}");
+        }
+        let rendered = rendered_name("gpu-small", &json!({}));
+        assert_eq!(pool_of(&rendered), Some("gpu-small"));
+    }
 
     #[test]
     fn an_edited_configuration_is_not_as_rendered() {

@@ -11,7 +11,8 @@
 //! - [`publish`]: what the Node shows
 //! - [`node_object`]: what its MachineConfigNode shows
 //! - [`helper`]: running `mcd-os` on the host
-//! - [`adopt`]: a node that is met for the first time
+//! - [`adopt`]: a node that is met for the first time, or registered anew
+//! - [`mod@join_kubeconfig`]: the credential that no configuration brings
 //! - [`observe`], [`planning`], [`prepare`], [`drain`], [`apply`], [`verify`],
 //!   [`return_to_service`]: one command each
 //! - [`drain_clock`]: how long a drain goes on
@@ -36,6 +37,7 @@ pub mod driver;
 pub mod events;
 pub mod helper;
 pub mod host_os;
+pub mod join_kubeconfig;
 pub mod kubelet_health;
 pub mod metrics;
 pub mod metrics_clients;

@@ -5,6 +5,7 @@
 //! - [`certificates`]: what a cluster rotates under its nodes
 //! - [`diff`]: what differs between two MachineConfigs
 //! - [`disruption`]: what a change does to a running node
+//! - [`join_kubeconfig`]: the file by which a node joins its cluster
 //! - [`late`]: what others wrote in `/etc` after a deployment was made from another
 //! - [`phase`]: the node's state machine
 //! - [`plan`]: an update as data
@@ -21,6 +22,7 @@ mod desired;
 pub mod diff;
 pub mod disruption;
 pub mod early;
+pub mod join_kubeconfig;
 mod kubelet;
 pub mod late;
 mod paths;

@@ -92,6 +92,10 @@ pub const DRAIN_LEASE: &str = "slipway.dev/drain-lease";
 /// On a Node; written by an administrator: the configuration that failed on it and is to be tried
 /// again. The daemon removes it.
 pub const RETRY: &str = "slipway.dev/retry";
+/// On a Node; written by the daemon with the first annotations of a Node that is new though its
+/// host is not: the host's configuration. The host follows no target of another pool than that
+/// one's until an administrator removes it.
+pub const REGISTERED_ANEW: &str = "slipway.dev/registered-anew";
 /// On a Node; written by the daemon: what the node waits for (pod, PodDisruptionBudget, failed
 /// check), for people.
 pub const WAITS_FOR: &str = "slipway.dev/waits-for";

@@ -43,6 +43,11 @@ impl Accounts {
         self.users.get(name)
     }
 
+    /// Whether a database was there: each one has a user, at least `root`.
+    pub fn has_users(&self) -> bool {
+        !self.users.is_empty()
+    }
+
     /// A group's id; `None` if no database has it.
     pub fn group(&self, name: &str) -> Option<u32> {
         self.groups.get(name).copied()

@@ -1,12 +1,13 @@
 //! One step on one root: performed, observed, restored.
 
+mod account;
 mod check;
 mod released;
 
 use std::collections::BTreeMap;
 
 use chassis::report::Chain;
-use node_update::plan::{Action, Attempt, Digest, Mode, Owner, OwnerIds, Owners, Prior, Undo};
+use node_update::plan::{Action, Attempt, Digest, Owner, OwnerIds, Owners, Prior, Undo};
 use node_update::well_known::MASK;
 use tracing::warn;
 
@@ -18,9 +19,6 @@ use crate::files::{Content, Found, Location, PathScope, Root};
 use crate::journal::JournalStore;
 use crate::systemd::links::{self, Installed};
 use crate::systemd::{Enablement, Job};
-
-/// Path of a user's keys below the home directory: directories, then the file.
-const KEYS: (&[&str], &str) = (&[".ssh", "authorized_keys.d"], "ignition");
 
 /// Executes steps on one root: the running one, or a deployment's.
 pub struct StepExecutor<'a> {
@@ -122,12 +120,7 @@ impl<'a> StepExecutor<'a> {
                 }
             }
             Action::WriteAuthorizedKeys { user, blob } => self.write_keys(user, blob)?,
-            Action::SetPassword { user, blob } => {
-                let hash = String::from_utf8(self.blob(blob)?);
-                let hash = hash.map_err(|_| StepError::NotText)?;
-                let accounts = Accounts::read(self.root)?;
-                accounts::set_password(self.root, &accounts, user, &hash)?;
-            }
+            Action::SetPassword { user, blob } => self.set_password(user, blob)?,
             Action::DaemonReload => self.units.reload_manager()?,
             Action::RestartUnit { unit } => self.run_job(Job::Restart, unit)?,
             Action::ReloadUnit { unit } => self.run_job(Job::Reload, unit)?,
@@ -143,7 +136,12 @@ impl<'a> StepExecutor<'a> {
             Action::MaskUnit { unit } | Action::UnmaskUnit { unit } => {
                 vec![links::unit_path(self.root, unit)?]
             }
-            Action::WriteAuthorizedKeys { user, .. } => vec![self.keys_of(user)?.1],
+            Action::WriteAuthorizedKeys { user, .. } => self
+                .keys_of(user)?
+                .map(|keys| keys.file)
+                .into_iter()
+                .collect(),
+            Action::SetPassword { user, .. } if self.account(user)?.is_none() => Vec::new(),
             Action::SetPassword { .. } => vec![self.root.locate(accounts::SHADOW)?],
             // The live route observes all links of unit files at once, before the first step.
             Action::EnableUnit { .. }
@@ -163,8 +161,10 @@ impl<'a> StepExecutor<'a> {
             };
             self.root.observe(&at, &mut priors, &mut keep)?;
         }
-        if let Action::WriteAuthorizedKeys { user, .. } = action {
-            for directory in self.keys_of(user)?.0 {
+        if let Action::WriteAuthorizedKeys { user, .. } = action
+            && let Some(keys) = self.keys_of(user)?
+        {
+            for directory in keys.directories {
                 if let Found::Directory { mode, owner } = self.root.look(&directory)? {
                     priors.insert(directory.to_string(), Prior::Directory { mode, owner });
                 }
@@ -185,7 +185,9 @@ impl<'a> StepExecutor<'a> {
             Action::WriteFile { path, .. } | Action::ReleaseFile { path } => {
                 self.writable(path)?.scope()
             }
-            Action::WriteAuthorizedKeys { user, .. } => self.keys_of(user)?.1.scope(),
+            Action::WriteAuthorizedKeys { user, .. } => self
+                .keys_of(user)?
+                .map_or(PathScope::Deployment, |keys| keys.file.scope()),
             Action::MaskUnit { .. }
             | Action::UnmaskUnit { .. }
             | Action::EnableUnit { .. }
@@ -271,60 +273,6 @@ impl<'a> StepExecutor<'a> {
             links::remove(self.root, unit)?;
         }
         Ok(())
-    }
-
-    fn write_keys(&self, user: &str, blob: &Digest) -> Result<(), StepError> {
-        let bytes = self.blob(blob)?;
-        let (directories, file) = self.keys_of(user)?;
-        let accounts = Accounts::read(self.root)?;
-        let account = accounts.user(user)?;
-        let owner = OwnerIds {
-            uid: account.uid,
-            gid: account.gid,
-        };
-        for directory in directories {
-            self.root.make_directory(&directory, Mode(0o700), owner)?;
-        }
-        let content = Content {
-            bytes: &bytes,
-            mode: Mode(0o600),
-            owner,
-        };
-        Ok(self.root.replace(&file, content)?)
-    }
-
-    /// The directories of a user's keys, outermost first (with the home directory if it does not
-    /// exist), and the file.
-    ///
-    /// Below the home directory links are not followed: a link of the user's could lead root to
-    /// write where the user may not.
-    fn keys_of(&self, user: &str) -> Result<(Vec<Location>, Location), StepError> {
-        let accounts = Accounts::read(self.root)?;
-        let account = accounts.user(user)?;
-        let (names, file) = KEYS;
-        let home = self.root.follow(account.home.trim_end_matches('/'))?;
-        if home.scope() == PathScope::ReadOnly {
-            return Err(StepError::ReadOnly {
-                path: home.to_string(),
-            });
-        }
-        let mut directories = Vec::new();
-        if self.root.look(&home)? == Found::Nothing {
-            directories.push(home.clone());
-        }
-        let mut at = home;
-        for name in names {
-            at = at.below(name);
-            match self.root.look(&at)? {
-                Found::Nothing | Found::Directory { .. } => directories.push(at.clone()),
-                Found::File { .. } | Found::Link(_) | Found::Other => {
-                    return Err(StepError::Home {
-                        path: at.to_string(),
-                    });
-                }
-            }
-        }
-        Ok((directories, at.below(file)))
     }
 }
 

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use api::machineconfiguration::{NodeStatus, annotation};
 use host::files::{Content, Found, Root};
 use host::record::{self, Record};
+use machineconfig::name::pool_of;
 use node::view::Node;
 use node::writer::Change;
 use node_update::plan::Target;
@@ -47,7 +48,8 @@ const USED_ANNOTATIONS: &str = "/etc/machine-config-daemon/node-annotation.json.
 /// such a file nor a record.
 ///
 /// A record that names something else has overtaken their file, for the Node of a host that went on
-/// may have been deleted and registered anew.
+/// may have been deleted and registered anew. Such a Node has lost its labels, and with them its
+/// pool: it gets [`annotation::REGISTERED_ANEW`].
 ///
 /// # Errors
 /// All of [`Error`].
@@ -92,12 +94,52 @@ fn first(mut born: BTreeMap<String, String>, record: Option<Target>) -> BTreeMap
     for key in [annotation::CURRENT_CONFIG, annotation::DESIRED_CONFIG] {
         born.insert(key.to_owned(), record.config.clone());
     }
+    born.insert(
+        annotation::REGISTERED_ANEW.to_owned(),
+        record.config.clone(),
+    );
     if let Some(image) = record.image {
         for key in [annotation::CURRENT_IMAGE, annotation::DESIRED_IMAGE] {
             born.insert(key.to_owned(), image.clone());
         }
     }
     born
+}
+
+/// What is known of the pool of a Node that was registered anew.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AnewPool {
+    /// Nothing that keeps a target off.
+    Free,
+    /// The target is of the pool that the host has its configuration of: the Node is back in it.
+    Back,
+    /// The target is of another pool; for people.
+    Other(String),
+}
+
+/// Whether a target may be followed. Without its labels a Node counts as a worker: what made the
+/// host another kind of node would be taken from it in silence.
+pub fn judge_pool(node: &Node, to: &str) -> AnewPool {
+    let Some(at) = node.annotation(annotation::REGISTERED_ANEW) else {
+        return AnewPool::Free;
+    };
+    let (Some(was), is) = (pool_of(at), pool_of(to)) else {
+        return AnewPool::Free;
+    };
+    if is == Some(was) {
+        return if at == to {
+            AnewPool::Free
+        } else {
+            AnewPool::Back
+        };
+    }
+    let key = annotation::REGISTERED_ANEW;
+    AnewPool::Other(format!(
+        "this Node was registered anew and has no labels of pool {was}, of which its host has \
+         {at}: {to} of {} is not followed. Give the Node the labels of pool {was}, or remove its \
+         annotation {key} to have it follow",
+        is.map_or_else(|| "no pool".to_owned(), |pool| format!("pool {pool}"))
+    ))
 }
 
 /// Whether the Node names no configuration in force yet, or none that it is to have: then no
@@ -165,9 +207,32 @@ mod tests {
             (annotation::DESIRED_CONFIG, "rendered-worker-7"),
             (annotation::CURRENT_IMAGE, "registry/os"),
             (annotation::DESIRED_IMAGE, "registry/os"),
+            (annotation::REGISTERED_ANEW, "rendered-worker-7"),
         ]
         .map(|(key, value)| (key.to_owned(), value.to_owned()));
         assert_eq!(later, expected.into());
+    }
+
+    #[test]
+    fn a_node_that_was_registered_anew_follows_no_other_pool() {
+        let judge = |anew: Option<&str>, to: &str| {
+            let annotations = anew.map(|anew| (annotation::REGISTERED_ANEW, anew));
+            let annotations: BTreeMap<_, _> = annotations.into_iter().collect();
+            judge_pool(&node(&json!(annotations)), to)
+        };
+        let anew = Some("rendered-infra-1");
+        assert_eq!(judge(None, "rendered-worker-2"), AnewPool::Free);
+        assert_eq!(judge(anew, "rendered-infra-1"), AnewPool::Free);
+        assert_eq!(judge(anew, "rendered-infra-2"), AnewPool::Back);
+        // A host that no pool configured belongs to none.
+        assert_eq!(judge(Some("by-hand"), "rendered-worker-2"), AnewPool::Free);
+        for (to, pool) in [("rendered-worker-2", "of pool worker"), ("x", "of no pool")] {
+            let AnewPool::Other(text) = judge(anew, to) else {
+                panic!("{to} is followed");
+            };
+            assert!(text.contains(pool), "{text}");
+            assert!(text.contains("pool infra"), "{text}");
+        }
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The real executor: each command of the state machine, carried out on this node.
 
+mod adopting;
+
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -74,6 +76,8 @@ pub struct Agent {
 #[derive(Debug, Default)]
 pub struct Known {
     facts: Mutex<Facts>,
+    /// Held by the one task that makes host and Node known to each other.
+    adopting: tokio::sync::Mutex<()>,
     names: AtomicU64,
 }
 
@@ -226,16 +230,20 @@ impl Agent {
                 facts.plan = host.under_way;
                 Event::Observed(host.observation)
             }
-            Ok(None) => Event::Failed(format!(
-                "the host has no record of its configuration in {}, and the Node names none",
-                record::CONFIG
-            )),
+            Ok(None) => Event::Failed(adopting::no_record()),
             Err(error) => Event::Failed(Chain(&error).to_string()),
         }
     }
 
     async fn plan(&self, from: &Target, to: &Target, events: &EventSink) -> Event {
-        let is_forced = match self.check_origin(from).await {
+        let may_begin = async {
+            // A record that went since the start is taken from the Node, as at the start.
+            self.adopt().await?;
+            self.keep_to_pool(to).await?;
+            self.keep_join_kubeconfig()?;
+            self.check_origin(from).await
+        };
+        let is_forced = match may_begin.await {
             Ok(is_forced) => is_forced,
             Err(text) => return Event::Failed(text),
         };
@@ -493,69 +501,6 @@ impl Agent {
             self.reporter.report(&NodeEvent::failed_to_uncordon(&text));
             text
         })
-    }
-
-    /// Makes the host and the Node known to each other, once: the guard on the host, the first
-    /// annotations, the first record.
-    async fn adopt(&self) -> Result<(), String> {
-        if !self.known.facts().is_guarded {
-            let left = self.helper.stop_left(&prepare::VERBS).await;
-            left.map_err(|error| Chain(&error).to_string())?;
-            self.at_once(&Verb::Guard(Guard::install())).await?;
-            self.known.facts().is_guarded = true;
-        }
-        // Without the API server the host is still looked after.
-        let Some(mut node) = desired::latest(&self.seen) else {
-            return Ok(());
-        };
-        if node.is_control_plane && !self.known.facts().is_repository_set {
-            match self.at_once(&Verb::SyncEachObject).await {
-                Ok(()) => self.known.facts().is_repository_set = true,
-                // How fast a disk is written is no reason to leave a node as it is.
-                Err(error) => tracing::warn!(error, "the repository is not set yet"),
-            }
-        }
-        let text = |error: adopt::Error| Chain(&error).to_string();
-        let root = Root::open(&self.root, None).map_err(|error| text(error.into()))?;
-        if adopt::is_new(&node) {
-            let first = adopt::first_annotations(&root).map_err(text)?;
-            if !first.is_empty() {
-                let write = self.writer.write(move |node| adopt::annotate(node, &first));
-                node = write.await.map_err(|error| Chain(&error).to_string())?;
-            }
-        }
-        let status = NodeStatus::read(&node.annotations);
-        if record::read(&root)
-            .map_err(|error| text(error.into()))?
-            .is_none()
-            && let Some(name) = &status.current_config
-            && let Some(path) = planning::config_path(name)
-        {
-            let config: serde_json::Value = self
-                .configs
-                .get(&path)
-                .await
-                .map_err(|error| Chain(&error).to_string())?;
-            let image = status.current_image.as_deref();
-            record::write(&root, config.to_string().as_bytes(), image)
-                .map_err(|error| text(error.into()))?;
-            tracing::info!(config = name, "wrote the first record of this host");
-        }
-        if !adopt::is_new(&node) {
-            adopt::retire_first_annotations(&root).map_err(text)?;
-        }
-        Ok(())
-    }
-
-    /// Runs a verb of `mcd-os` that is no part of an update.
-    async fn at_once(&self, verb: &Verb) -> Result<(), String> {
-        let name = self.name_attempt();
-        let run = self.helper.run(verb, &name, Priority::Normal);
-        match run.await {
-            Ok(report) if report.outcome == HelperOutcome::Done => Ok(()),
-            Ok(report) => Err(report.because()),
-            Err(error) => Err(Chain(&error).to_string()),
-        }
     }
 
     /// Starts the drift monitor of a node at rest, and stops it before the host is changed. A retry

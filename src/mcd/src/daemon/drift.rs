@@ -105,9 +105,15 @@ impl<'a> DriftMonitor<'a> {
         loop {
             self.watched.mark_unchanged();
             let began = Instant::now();
+            let broken = self.agent.mend_record().await;
+            let is_broken = broken.is_some();
             // First the watch: a change during the check is seen by one of the two.
             let armed = arm(&self.agent.root);
-            let checked = self.agent.find_drift().await;
+            let checked = match broken {
+                // Without its record nothing else of the host can be judged.
+                Some(text) => Ok(Some(text)),
+                None => self.agent.find_drift().await,
+            };
             // What was read of the configuration is not kept.
             chassis::memory::trim_heap();
             if self.is_over(config) {
@@ -120,6 +126,13 @@ impl<'a> DriftMonitor<'a> {
             }
             let changed = async {
                 match &armed {
+                    // What it is mended from may come back without a change on the host.
+                    Ok(armed) if is_broken => {
+                        tokio::select! {
+                            _changed = armed.changed() => {}
+                            () = sleep(BROKEN) => {}
+                        }
+                    }
                     Ok(armed) => {
                         if let Err(error) = armed.changed().await {
                             tracing::warn!(error = %Chain(&error), "the watch of the host ended");
@@ -182,12 +195,11 @@ impl<'a> DriftMonitor<'a> {
     }
 }
 
-/// Watches what the host's record names.
+/// Watches the host's record, and what it names. A broken one names nothing.
 fn arm(root: &Path) -> Result<PathWatch, Error> {
     let root = Root::open(root, None).map_err(observe::Error::from)?;
-    let record = record::read(&root).map_err(observe::Error::from)?;
-    let config = record.map(|record| record.machine_config());
-    let config = config.transpose().map_err(observe::Error::from)?;
+    let record = record::read(&root).ok().flatten();
+    let config = record.and_then(|record| record.machine_config().ok());
     let expected = config.as_ref().map(files_and_units).unwrap_or_default();
     let paths = paths(&expected, &directories_of_links(&root)?);
     Ok(PathWatch::begin(&root, paths.iter().map(String::as_str))?)
@@ -212,7 +224,7 @@ fn directories_of_links(root: &Root) -> Result<Vec<String>, observe::Error> {
 
 /// The paths that decide whether expectations hold.
 fn paths(expected: &[Expectation], directories: &[String]) -> Vec<String> {
-    let mut paths = Vec::new();
+    let mut paths = vec![record::CONFIG.to_owned(), record::IMAGE.to_owned()];
     for expectation in expected {
         match expectation {
             Expectation::File { path, .. } => paths.push(path.clone()),

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use node_update::plan::Action;
 
 use super::{Error, StepError, StepExecutor, describe};
-use crate::accounts::Accounts;
 use crate::files::{Found, Location, PathScope};
 use crate::systemd::links;
 
@@ -55,10 +54,12 @@ impl StepExecutor<'_> {
                 preflight.released.insert(self.writable(path)?.to_string());
             }
             Action::WriteAuthorizedKeys { user, .. } => {
-                self.has_directory(&self.keys_of(user)?.1, preflight)?;
+                if let Some(keys) = self.keys_of(user)? {
+                    self.has_directory(&keys.file, preflight)?;
+                }
             }
             Action::SetPassword { user, .. } => {
-                Accounts::read(self.root)?.user(user)?;
+                drop(self.account(user)?);
             }
             Action::MaskUnit { unit } | Action::UnmaskUnit { unit } => {
                 drop(links::unit_path(self.root, unit)?);
