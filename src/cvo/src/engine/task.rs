@@ -231,7 +231,7 @@ impl Pass<'_> {
                 Need::Health => hands.read(&entry.id, &listing.path(&entry.id)).await?,
                 Need::Apply => {
                     let mut wanted = self.wanted(entry, self.payload.object(entry)?, name)?;
-                    if head.is_some() && builder::has_shared(&entry.id) {
+                    if head.is_some() && builder::has_shared(&entry.id, &wanted) {
                         let found = hands.read(&entry.id, &listing.path(&entry.id)).await?;
                         builder::keep_others(&entry.id, &mut wanted, &found);
                     }
