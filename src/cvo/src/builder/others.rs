@@ -24,8 +24,8 @@ fn shared(id: &ObjectId) -> Option<(&'static str, &'static [&'static str])> {
 pub fn has_shared(id: &ObjectId, wanted: &Value) -> bool {
     shared(id).is_some_and(|(place, parts)| {
         let place = wanted.pointer(place);
-        let has = |part: &&str| place.is_some_and(|place| place.get(part).is_some());
-        parts.iter().any(|part| has(&part))
+        let has = |part: &str| place.is_some_and(|place| place.get(part).is_some());
+        parts.iter().any(|part| has(part))
     })
 }
 
