@@ -313,6 +313,9 @@ impl Pass<'_> {
         let emptied = had_bundle
             .then(|| builder::without_bundles(&entry.id, &wanted))
             .flatten();
+        if had_bundle && let Some(patch) = builder::without_webhook(&entry.id, &wanted) {
+            hands.merge(&entry.id, &path, &patch).await?;
+        }
         // While the annotation is there, its owner fills the bundle in.
         let is_left = |head: &Value| !builder::asks_for_bundle(head);
         if !is_read && !builder::has_excess(&entry.id) {
