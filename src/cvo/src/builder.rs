@@ -13,7 +13,7 @@ mod injection;
 mod others;
 mod tls;
 
-pub use defaults::{asks_for_bundle, scaled_by, without_bundles};
+pub use defaults::{asks_for_bundle, scaled_by, without_bundles, without_webhook};
 pub use excess::{excess, has_excess};
 pub use health::{
     Health, TOLERATED, health, is_read, is_watched, operator_health, operator_message, tolerate,

@@ -70,6 +70,18 @@ pub fn asks_for_bundle(annotations: &Value) -> bool {
     annotations.get(INJECT_CA).and_then(Value::as_str) == Some("true")
 }
 
+/// What takes the webhook from a definition that has a bundle filled in, where the manifest has no
+/// webhook: server-side apply would leave the bundle alone in it, which the API server refuses.
+pub fn without_webhook(id: &ObjectId, wanted: &Value) -> Option<Value> {
+    let is_one = (id.group.as_str(), id.kind.as_str())
+        == ("apiextensions.k8s.io", "CustomResourceDefinition");
+    let has_webhook = wanted
+        .pointer("/spec/conversion/webhook")
+        .is_some_and(|webhook| !webhook.is_null());
+    let conversion = json!({ "strategy": "None", "webhook": null });
+    (is_one && !has_webhook).then(|| json!({ "spec": { "conversion": conversion } }))
+}
+
 /// An object with empty bundles where it has none; none where it has no place for one. Applied
 /// once its annotation is gone, it takes away what was filled in because of that.
 pub fn without_bundles(id: &ObjectId, wanted: &Value) -> Option<Value> {
@@ -382,6 +394,12 @@ mod tests {
             Some(webhook(&empty))
         );
         assert_eq!(without_bundles(&definition, &json!({ "spec": {} })), None);
+        assert_eq!(without_webhook(&definition, &webhook(&client)), None);
+        let none = json!({ "spec": { "conversion": { "strategy": "None", "webhook": null } } });
+        for bare in [json!({ "spec": {} }), none.clone()] {
+            assert_eq!(without_webhook(&definition, &bare), Some(none.clone()));
+        }
+        assert_eq!(without_webhook(&service, &json!({ "spec": {} })), None);
         assert_eq!(
             without_bundles(&id("", "ConfigMap"), &json!({ "data": {} })),
             None

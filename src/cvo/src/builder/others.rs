@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use release::manifest::ObjectId;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 /// Where the pods of a workload are described.
 const POD: &str = "/spec/template/spec";
@@ -11,42 +11,62 @@ const POD: &str = "/spec/template/spec";
 /// Operator of a toleration that names none.
 const EQUAL: &str = "Equal";
 
-/// Whether a kind has such parts, so that an object that exists is read before it is applied.
-pub fn has_shared(id: &ObjectId) -> bool {
-    id.group == "apps" && ["Deployment", "DaemonSet"].contains(&id.kind.as_str())
+/// Such parts of a kind: where they are.
+fn shared(id: &ObjectId) -> Option<(&'static str, &'static [&'static str])> {
+    match (id.group.as_str(), id.kind.as_str()) {
+        ("apps", "Deployment" | "DaemonSet") => Some((POD, &["tolerations", "nodeSelector"])),
+        ("", "ServiceAccount") => Some(("", &["imagePullSecrets"])),
+        _ => None,
+    }
 }
 
-/// Adds to what is applied what is there besides: tolerations, and labels that nodes must have.
+/// Whether an object has such parts, so that one that exists is read before it is applied.
+pub fn has_shared(id: &ObjectId, wanted: &Value) -> bool {
+    shared(id).is_some_and(|(place, parts)| {
+        let place = wanted.pointer(place);
+        let has = |part: &str| place.is_some_and(|place| place.get(part).is_some());
+        parts.iter().any(|part| has(part))
+    })
+}
+
+/// Adds to what is applied what is there besides: tolerations, labels that nodes must have, and
+/// secrets for pulling images.
 ///
 /// Shape: `found` is the object as it is. Of a part that the manifest does not have nothing is
 /// added: it is not applied. Source: `docs/reference/cvo.md`, "Waiting and failing".
 pub fn keep_others(id: &ObjectId, wanted: &mut Value, found: &Value) {
-    let Some((wanted, found)) = wanted.pointer_mut(POD).zip(found.pointer(POD)) else {
+    let Some((place, parts)) = shared(id) else {
         return;
     };
-    if !has_shared(id) {
+    let Some((wanted, found)) = wanted.pointer_mut(place).zip(found.pointer(place)) else {
         return;
-    }
-    let tolerations = wanted.get_mut("tolerations").and_then(Value::as_array_mut);
-    let others = found.get("tolerations").and_then(Value::as_array);
-    if let (Some(own), Some(others)) = (tolerations, others) {
-        for other in others {
-            if !own.iter().any(|own| meaning(own) == meaning(other)) {
-                own.push(other.clone());
+    };
+    for part in parts {
+        match (wanted.get_mut(part), found.get(part)) {
+            (Some(Value::Array(own)), Some(Value::Array(others))) => {
+                let is_own = |other: &Value| own.iter().any(|own| is_same(part, own, other));
+                let others: Vec<Value> = others
+                    .iter()
+                    .filter(|other| !is_own(other))
+                    .cloned()
+                    .collect();
+                own.extend(others);
             }
+            (Some(Value::Object(own)), Some(Value::Object(others))) => {
+                for (key, value) in others {
+                    own.entry(key).or_insert_with(|| value.clone());
+                }
+            }
+            _ => {}
         }
     }
-    let labels = wanted
-        .get_mut("nodeSelector")
-        .and_then(Value::as_object_mut);
-    let others = found.get("nodeSelector").and_then(Value::as_object);
-    if let (Some(own), Some(others)) = (labels, others) {
-        let of_others: Map<String, Value> = others
-            .iter()
-            .filter(|(key, _)| !own.contains_key(*key))
-            .map(|(key, value)| (key.clone(), value.clone()))
-            .collect();
-        own.extend(of_others);
+}
+
+/// Whether two entries of a part are one.
+fn is_same(part: &str, one: &Value, other: &Value) -> bool {
+    match part {
+        "tolerations" => meaning(one) == meaning(other),
+        _ => one.get("name") == other.get("name"),
     }
 }
 
@@ -110,6 +130,23 @@ mod tests {
         let other = json!({ "spec": { "template": { "spec": found } } });
         keep_others(&id("StatefulSet"), &mut job, &other);
         assert_eq!(job, before);
+    }
+
+    /// OpenShift adds a secret to each account, and makes another one when it is gone.
+    #[test]
+    fn secrets_that_others_have_added_to_an_account_stay() {
+        let account = ObjectId {
+            group: String::new(),
+            ..id("ServiceAccount")
+        };
+        let secrets = |names: &[&str]| {
+            let names: Vec<Value> = names.iter().map(|name| json!({ "name": name })).collect();
+            json!({ "imagePullSecrets": names })
+        };
+        let mut object = secrets(&["own"]);
+        assert!(has_shared(&account, &object) && !has_shared(&account, &json!({})));
+        keep_others(&account, &mut object, &secrets(&["a-dockercfg-x", "own"]));
+        assert_eq!(object, secrets(&["own", "a-dockercfg-x"]));
     }
 
     #[test]

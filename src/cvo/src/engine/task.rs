@@ -231,7 +231,7 @@ impl Pass<'_> {
                 Need::Health => hands.read(&entry.id, &listing.path(&entry.id)).await?,
                 Need::Apply => {
                     let mut wanted = self.wanted(entry, self.payload.object(entry)?, name)?;
-                    if head.is_some() && builder::has_shared(&entry.id) {
+                    if head.is_some() && builder::has_shared(&entry.id, &wanted) {
                         let found = hands.read(&entry.id, &listing.path(&entry.id)).await?;
                         builder::keep_others(&entry.id, &mut wanted, &found);
                     }
@@ -313,6 +313,9 @@ impl Pass<'_> {
         let emptied = had_bundle
             .then(|| builder::without_bundles(&entry.id, &wanted))
             .flatten();
+        if had_bundle && let Some(patch) = builder::without_webhook(&entry.id, &wanted) {
+            hands.merge(&entry.id, &path, &patch).await?;
+        }
         // While the annotation is there, its owner fills the bundle in.
         let is_left = |head: &Value| !builder::asks_for_bundle(head);
         if !is_read && !builder::has_excess(&entry.id) {

@@ -220,6 +220,44 @@ async fn bundle_goes_with_the_annotation_that_asked_for_it() {
     assert!(pass(&files, calls).await.0);
 }
 
+/// A bundle that stays alone would keep the definition from being applied.
+#[tokio::test(start_paused = true)]
+async fn webhook_that_a_definition_drops_is_taken_away_before() {
+    let group = "/apis/apiextensions.k8s.io/v1";
+    let all = format!("{group}/customresourcedefinitions");
+    let path = format!("{all}/w.a");
+    let definition = || {
+        let spec = json!({ "spec": { "conversion": { "strategy": "None" } } });
+        manifest(
+            "apiextensions.k8s.io/v1",
+            "CustomResourceDefinition",
+            "w.a",
+            spec,
+        )
+    };
+    let head = json!({ "name": "w.a", "resourceVersion": "1",
+        "annotations": { "service.beta.openshift.io/inject-cabundle": "true" } });
+    let established = json!({ "metadata": { "name": "w.a" },
+        "status": { "conditions": [{ "type": "Established", "status": "True" }] } });
+    let change = json!({ "spec": { "conversion": { "strategy": "None", "webhook": null } } });
+    let calls = vec![
+        kinds(
+            group,
+            "customresourcedefinitions",
+            "CustomResourceDefinition",
+        ),
+        list(&all, &[head]),
+        Call::patch(
+            &format!("{path}?fieldManager=cluster-version-operator"),
+            change,
+            Reply::ok(established.clone()),
+        ),
+        apply(&path, definition(), Reply::ok(established)),
+    ];
+    let (is_done, failures) = pass(&[("0000_10_x_a.json", definition())], calls).await;
+    assert!(is_done, "{failures:?}");
+}
+
 /// Tolerations are one field for server-side apply.
 #[tokio::test(start_paused = true)]
 async fn workload_is_applied_with_the_tolerations_of_others() {
