@@ -195,7 +195,8 @@ fn documents(file: &str, text: &str) -> Result<Vec<Value>, Error> {
             }),
         };
     }
-    let options = serde_saphyr::options! { with_snippet: false };
+    // The API's tools read YAML 1.1, where numbers with a leading zero are octal: modes.
+    let options = serde_saphyr::options! { with_snippet: false, legacy_octal_numbers: true };
     serde_saphyr::from_multiple_with_options(text, options).map_err(|error| Error::Syntax {
         line: error.location().map_or(0, |location| location.line()),
         message: error.render_with_formatter(&UserMessageFormatter),
