@@ -11,7 +11,7 @@ impl Keyring {
     ///
     /// Shape: fingerprint in hexadecimal, of the primary key, and the name of the algorithm of the
     /// key or of a subkey: one that is unknown to them makes all of its certificate so.
-    /// Source: `golang.org/x/crypto/openpgp`, which knows versions 3 and 4, and RSA, DSA, ElGamal
+    /// Source: `golang.org/x/crypto/openpgp`, which knows versions 3 and 4, and RSA, DSA, `ElGamal`
     /// and the curves of NIST.
     pub fn unknown_to_clients(&self) -> Vec<(String, String)> {
         let unknown = self.keys.iter().filter_map(|key| {
