@@ -380,7 +380,7 @@ pub struct ExtractArgs {
     /// Only manifests that a cluster applies
     #[arg(long, conflicts_with = "file")]
     pub included: bool,
-    /// Profile of that cluster, as CLUSTER_PROFILE of its version operator
+    /// Profile of that cluster, as its version operator has it
     #[arg(long, value_name = "PROFILE", default_value = PROFILE, requires = "included")]
     pub cluster_profile: String,
     /// install-config.yaml of that cluster: its feature set, gates and capabilities [default: all

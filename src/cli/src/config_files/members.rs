@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 /// Members of `metadata`, which no definition lists.
 ///
-/// Source: ObjectMeta of Kubernetes' API.
+/// Source: `ObjectMeta` of Kubernetes' API.
 const METADATA: [&str; 15] = [
     "annotations",
     "creationTimestamp",

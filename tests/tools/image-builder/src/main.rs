@@ -64,7 +64,7 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
         packing: Packing::Small,
     };
     let trust = trust(&arguments.verification_key, &arguments.verification_store)?;
-    let build = async {
+    let making = async {
         let mut built = build_all(&options).await?;
         if let Some(trust) = &trust {
             built.push(build_keys(&options, trust).await?);
@@ -75,7 +75,7 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
         .enable_all()
         .build()
         .context("cannot start the runtime")?
-        .block_on(build)?;
+        .block_on(making)?;
     let mut out = std::io::stdout().lock();
     for image in &built {
         writeln!(out, "{} {}", image.name, image.digest)?;
