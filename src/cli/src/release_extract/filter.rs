@@ -89,8 +89,8 @@ struct InstallCapabilities {
     additional_enabled_capabilities: BTreeSet<String>,
 }
 
-/// A cluster of a profile and of the release's major version, as an install-config.yaml describes it; without one, a
-/// cluster with all capabilities.
+/// A cluster of a profile and of the release's major version, as an install-config.yaml describes
+/// it; without one, a cluster with all capabilities.
 pub(crate) fn cluster(
     profile: &str,
     major: u64,
