@@ -173,7 +173,7 @@ impl Scene {
     /// Makes a key; files with its secret and its public part.
     pub(crate) fn key(&self, name: &str) -> (String, String) {
         let mut key = SecretKeyParamsBuilder::default();
-        key.key_type(KeyType::Ed25519Legacy)
+        key.key_type(KeyType::Rsa(2048))
             .can_certify(true)
             .can_sign(true)
             .primary_user_id(format!("{name} of a test"));

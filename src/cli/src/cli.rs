@@ -15,7 +15,7 @@ use crate::json_template::JsonTemplate;
 use crate::kubeconfig::ClusterArgs;
 use crate::managed::arguments::ManagedArgs;
 use crate::pools::arguments::{NodeArgs, PoolArgs, WatchArgs};
-use crate::release_extract::filter::Cloud;
+use crate::release_extract::filter::{Cloud, PROFILE};
 use crate::release_mirror::MirrorArgs;
 use crate::release_name::ReleaseName;
 use crate::upgrade::arguments::UpgradeArgs;
@@ -380,6 +380,9 @@ pub struct ExtractArgs {
     /// Only manifests that a cluster applies
     #[arg(long, conflicts_with = "file")]
     pub included: bool,
+    /// Profile of that cluster, as its version operator has it
+    #[arg(long, value_name = "PROFILE", default_value = PROFILE, requires = "included")]
+    pub cluster_profile: String,
     /// install-config.yaml of that cluster: its feature set, gates and capabilities [default: all
     /// capabilities]
     #[arg(long, value_name = "FILE", requires = "included")]
@@ -526,6 +529,10 @@ mod tests {
             (
                 "release extract quay.io/a --to x --file y",
                 "cannot be used with",
+            ),
+            (
+                "release extract quay.io/a --to x --cluster-profile p",
+                "--included",
             ),
             ("image extract quay.io/a", "--path"),
             (

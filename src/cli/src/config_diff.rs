@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::{Context as _, anyhow, bail};
 use api::machineconfiguration::MachineConfig;
 use api::operator::machine_configuration::{self, MachineConfiguration};
 use cluster::access::Access;
@@ -19,9 +19,12 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::cli::ConfigDiffArgs;
+use crate::config_files::{name_of, parse, unknown_members};
 use crate::failure::{Ending, Several};
 use crate::kubeconfig::ClusterArgs;
-use crate::output::show;
+use crate::output::{show, warn};
+
+const KIND: &str = "MachineConfig";
 
 /// What a change does to a node. File contents, keys and passwords are not in it.
 #[derive(Debug, PartialEq, Eq, Serialize)]
@@ -35,6 +38,9 @@ struct ChangeView {
     /// What is changed without effect on an installed host.
     without_effect: Vec<String>,
     steps: usize,
+    /// What of the configurations is lost, by object and path.
+    #[serde(skip)]
+    warnings: Vec<String>,
     /// The plan for people.
     text: String,
 }
@@ -76,6 +82,9 @@ fn compare(
     settings: &UpdateSettings,
 ) -> anyhow::Result<Ending> {
     let view = ChangeView::new(from, to, settings)?;
+    for warning in &view.warnings {
+        warn(warning);
+    }
     show(arguments.output, &view, || view.text.clone())?;
     Ok(Ending::Done)
 }
@@ -86,12 +95,23 @@ impl ChangeView {
     /// # Errors
     /// A MachineConfig that cannot be read, and all reasons why the second cannot follow the first.
     fn new(from: &Value, to: &Value, settings: &UpdateSettings) -> anyhow::Result<Self> {
-        let named = |object: &Value| {
-            let name = object.pointer("/metadata/name").and_then(Value::as_str);
-            format!("MachineConfig {}", name.unwrap_or_default())
+        let mut warnings = Vec::new();
+        let mut read = |object: &Value, read: fn(&Value) -> Result<_, _>| {
+            let named = format!("{KIND} {}", name_of(object));
+            let (config, lost): (NodeConfig, Vec<_>) =
+                read(object).with_context(|| named.clone())?;
+            let lost = lost
+                .iter()
+                .map(|lost| format!("{named}: spec.config: {lost}"));
+            let members = unknown_members(KIND, object).into_iter();
+            warnings.extend(
+                members.map(|member| format!("{named}: {member}: is not known and is left out")),
+            );
+            warnings.extend(lost);
+            anyhow::Ok(config)
         };
-        let (from, _) = NodeConfig::in_force(from).with_context(|| named(from))?;
-        let (to, _) = NodeConfig::parse(to).with_context(|| named(to))?;
+        let from = read(from, NodeConfig::in_force)?;
+        let to = read(to, NodeConfig::parse)?;
         let target = |config: &NodeConfig| Target {
             config: config.name.clone(),
             image: None,
@@ -134,6 +154,7 @@ impl ChangeView {
             steps: plan.steps.len(),
             because: plan.because,
             without_effect: plan.without_effect,
+            warnings,
             text,
         })
     }
@@ -148,7 +169,19 @@ async fn of_cluster(access: &Access, name: &str) -> anyhow::Result<Value> {
 fn of_file(path: &Path) -> anyhow::Result<Value> {
     let shown = path.display();
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {shown}"))?;
-    serde_saphyr::from_str(&text).with_context(|| format!("file {shown}"))
+    config_of(&text).with_context(|| format!("file {shown}"))
+}
+
+/// The only object of a file, with a warning for each member that is lost.
+fn config_of(text: &str) -> anyhow::Result<Value> {
+    let mut objects = parse(text.as_bytes())?;
+    let (Some(object), true) = (objects.pop(), objects.is_empty()) else {
+        bail!("it has not one object, a MachineConfig");
+    };
+    if let Some(kind) = object.get("kind").filter(|kind| *kind != KIND) {
+        bail!("kind: {kind} is not \"{KIND}\"");
+    }
+    Ok(object)
 }
 
 /// The cluster's settings; the defaults without a cluster, or where it has none.
@@ -208,6 +241,35 @@ mod tests {
         assert!(view.text.contains("karg    + quiet\n"), "{}", view.text);
         assert!(view.text.contains("write   /etc/motd"), "{}", view.text);
         assert!(!view.text.contains("secret"), "{}", view.text);
+    }
+
+    #[test]
+    fn files_are_read_as_the_tools_of_the_cluster_read_them() {
+        let text = "kind: MachineConfig\nmetadata: { name: b }\nspec:\n  kernelArgs: [a]\n  config:\n    \
+                    ignition: { version: 3.4.0 }\n    storage: { files: [{ path: /etc/motd, mode: 0644, owner: x }] }\n";
+        let after = config_of(text).unwrap();
+        let mode = after.pointer("/spec/config/storage/files/0/mode");
+        assert_eq!(mode, Some(&json!(420)));
+        let view = view(&config("a", &json!([]), &json!([])), &after).unwrap();
+        assert_eq!(
+            view.warnings[0],
+            "MachineConfig b: spec.kernelArgs: is not known and is left out"
+        );
+        let lost = &view.warnings[1];
+        assert!(
+            lost.starts_with("MachineConfig b: spec.config: storage.files[0].owner: "),
+            "{lost}"
+        );
+        for (text, expected) in [
+            ("", "it has not one object, a MachineConfig"),
+            (
+                "kind: MachineConfig\n---\nkind: MachineConfig\n",
+                "it has not one object, a MachineConfig",
+            ),
+            ("kind: Node\n", "kind: \"Node\" is not \"MachineConfig\""),
+        ] {
+            assert_eq!(config_of(text).unwrap_err().to_string(), expected);
+        }
     }
 
     #[test]

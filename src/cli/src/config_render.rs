@@ -4,7 +4,7 @@
 //! ControllerConfig if the release's OS image is to be in the result. They are rendered by the
 //! code of the controller, and so have the name that it gives.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context as _, anyhow, bail};
 use api::machineconfiguration::{MachineConfigPool, annotation, label};
@@ -14,6 +14,7 @@ use pool::selector::Selector;
 use pool::view::PoolView;
 use serde_json::{Value, json};
 
+use crate::config_files::{is_of, name_of, read, unknown_members};
 use crate::failure::Ending;
 use crate::output::{ViewForm, print_data, warn};
 
@@ -37,9 +38,12 @@ pub(crate) fn run(arguments: &ConfigRenderArgs) -> anyhow::Result<Ending> {
     for path in &arguments.files {
         read(path, &mut objects)?;
     }
+    for warning in unknown(&objects) {
+        warn(&warning);
+    }
     let (rendered, object) = render_pool(&arguments.pool, &objects)?;
     for (source, lost) in &rendered.warnings {
-        warn(&format!("MachineConfig {source}: {lost}"));
+        warn(&format!("MachineConfig {source}: spec.config: {lost}"));
     }
     if rendered.is_nearly_too_large() {
         warn(&format!(
@@ -115,6 +119,22 @@ fn render_pool(name: &str, objects: &[Value]) -> anyhow::Result<(Rendered, Value
     Ok((rendered, object))
 }
 
+/// What of the objects that are read is not known.
+fn unknown(objects: &[Value]) -> Vec<String> {
+    let kinds = ["MachineConfigPool", "MachineConfig", "ControllerConfig"];
+    let of_kind = |kind| {
+        let objects = objects.iter().filter(move |one| is_of(one, kind));
+        objects.flat_map(move |object| {
+            let members = unknown_members(kind, object).into_iter();
+            members.map(move |member| {
+                let name = name_of(object);
+                format!("{kind} {name}: {member}: is not known and is left out")
+            })
+        })
+    };
+    kinds.into_iter().flat_map(of_kind).collect()
+}
+
 /// The only object of a kind, and of a name if one is given.
 fn one_of<'a>(
     objects: &'a [Value],
@@ -133,15 +153,6 @@ fn one_of<'a>(
     Ok(first)
 }
 
-fn is_of(object: &Value, kind: &str) -> bool {
-    object.get("kind").and_then(Value::as_str) == Some(kind)
-}
-
-fn name_of(object: &Value) -> &str {
-    let name = object.pointer("/metadata/name");
-    name.and_then(Value::as_str).unwrap_or_default()
-}
-
 fn texts(object: &Value, field: &str) -> std::collections::BTreeMap<String, String> {
     let map = object.pointer(&format!("/metadata/{field}"));
     let map = map.and_then(Value::as_object).into_iter().flatten();
@@ -149,48 +160,10 @@ fn texts(object: &Value, field: &str) -> std::collections::BTreeMap<String, Stri
         .collect()
 }
 
-/// Reads the objects of a file, or of the files of a directory that are named as YAML or JSON.
-fn read(path: &Path, objects: &mut Vec<Value>) -> anyhow::Result<()> {
-    let failed = || format!("cannot read {}", path.display());
-    if !path.is_dir() {
-        let bytes = std::fs::read(path).with_context(failed)?;
-        let parsed = parse(&bytes).with_context(|| format!("file {}", path.display()))?;
-        objects.extend(parsed);
-        return Ok(());
-    }
-    let mut files = Vec::new();
-    for entry in std::fs::read_dir(path).with_context(failed)? {
-        let file = entry.with_context(failed)?.path();
-        let extension = file.extension().and_then(|extension| extension.to_str());
-        if matches!(extension, Some("yaml" | "yml" | "json")) && file.is_file() {
-            files.push(file);
-        }
-    }
-    files.sort_unstable();
-    files.iter().try_for_each(|file| read(file, objects))
-}
-
-/// The objects of a text, with those of lists one by one.
-fn parse(bytes: &[u8]) -> anyhow::Result<Vec<Value>> {
-    let text = std::str::from_utf8(bytes).context("it is not UTF-8")?;
-    let options = serde_saphyr::options! { with_snippet: false };
-    let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(text, options)
-        .context("it is neither YAML nor JSON")?;
-    let mut objects = Vec::new();
-    for (number, document) in (1..).zip(documents) {
-        match document.get("items").and_then(Value::as_array) {
-            Some(items) => objects.extend(items.iter().cloned()),
-            None if document.is_null() => {}
-            None if document.is_object() => objects.push(document),
-            None => bail!("document {number} is no object"),
-        }
-    }
-    Ok(objects)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config_files::parse;
 
     const POOL: &str = "\
 kind: MachineConfigPool
@@ -243,6 +216,28 @@ spec: { baseOSContainerImage: quay.example/os@sha256:1 }
     }
 
     #[test]
+    fn modes_are_octal_as_to_the_tools_of_the_cluster() {
+        let infra = config("50-infra", "infra", "two").replace(
+            "version: 3.4.0 } }",
+            "version: 3.4.0 }, storage: { files: [{ path: /etc/a, mode: 0644 }] } }",
+        );
+        let object = rendered(&[POOL, &infra]).unwrap();
+        let mode = object.pointer("/spec/config/storage/files/0/mode");
+        assert_eq!(mode, Some(&json!(420)), "{object}");
+    }
+
+    #[test]
+    fn unknown_members_are_named_with_object_and_path() {
+        let infra = config("50-infra", "infra", "two").replace("kernelArguments", "kernelArgs");
+        let objects: Vec<Value> = [POOL, &infra]
+            .iter()
+            .flat_map(|text| parse(text.as_bytes()).unwrap())
+            .collect();
+        let expected = "MachineConfig 50-infra: spec.kernelArgs: is not known and is left out";
+        assert_eq!(unknown(&objects), [expected]);
+    }
+
+    #[test]
     fn what_is_missing_or_wrong_is_named() {
         let infra = config("50-infra", "infra", "two");
         assert_eq!(
@@ -274,23 +269,5 @@ spec: { baseOSContainerImage: quay.example/os@sha256:1 }
             .replace("machineConfigSelector:", "machineConfigSelector: {}");
         let error = problem(&[&empty, &infra]);
         assert!(error.contains("spec.machineConfigSelector"), "{error}");
-        assert!(format!("{:#}", parse(b"- 1\n").unwrap_err()).contains("document 1 is no object"));
-        assert!(format!("{:#}", parse(b"a: [").unwrap_err()).contains("neither YAML nor JSON"));
-    }
-
-    #[test]
-    fn directories_are_read_by_their_yaml_and_json() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path();
-        let write =
-            |name: &str, text: &str| crate::output::write(&path.join(name), text.as_bytes());
-        write("a.yaml", POOL).unwrap();
-        write("b.json", "{\"kind\": \"MachineConfig\"}").unwrap();
-        write("notes.txt", "not: [read").unwrap();
-        let mut objects = Vec::new();
-        read(path, &mut objects).unwrap();
-        assert_eq!(objects.len(), 3);
-        let error = read(&path.join("none.yaml"), &mut objects).unwrap_err();
-        assert!(error.to_string().starts_with("cannot read "), "{error}");
     }
 }

@@ -15,6 +15,7 @@ use update_graph::path::{self, Hop};
 use crate::failure::{Ending, Usage};
 use crate::kubeconfig::ClusterArgs;
 use crate::output::{print_data, print_or_write, show};
+use crate::upgrade::blocks::shortened;
 use crate::upgrade::hands::ClusterHands;
 
 /// The service that clusters ask where ClusterVersion names none.
@@ -234,7 +235,7 @@ fn said(body: &[u8]) -> String {
     let value = parsed.as_ref().and_then(|body| body["value"].as_str());
     match value {
         Some(value) => value.to_owned(),
-        None => String::from_utf8_lossy(body).chars().take(200).collect(),
+        None => shortened(&String::from_utf8_lossy(body), 200),
     }
 }
 

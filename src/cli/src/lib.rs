@@ -12,6 +12,7 @@
 //! - [`managed`]: upgrades on a date
 //! - [`graph`]: a channel of an update service, and its picture
 //! - `config_diff`: what a node would do to go from one MachineConfig to another
+//! - `config_files`: objects in files that people write
 //! - [`config_render`]: what a pool's MachineConfigs are merged into
 //! - [`explain`]: what each reason, condition, phase and event means
 //! - [`pools`]: what pools and nodes run, want and wait for
@@ -26,6 +27,7 @@
 pub mod access;
 pub mod cli;
 mod config_diff;
+mod config_files;
 pub mod config_render;
 pub mod explain;
 pub mod failure;

@@ -65,7 +65,7 @@ fn filter(
             ),
             None => None,
         };
-        let cluster = filter::cluster(major, settings.as_deref());
+        let cluster = filter::cluster(&arguments.cluster_profile, major, settings.as_deref());
         Some(cluster.with_context(|| match &arguments.install_config {
             Some(path) => format!("file {}", path.display()),
             None => "the cluster".to_owned(),

@@ -136,7 +136,13 @@ fn asked_verification(arguments: &NewArgs) -> anyhow::Result<Option<SignatureTru
         let bytes = std::fs::read(path).with_context(|| format!("cannot read {shown}"))?;
         let name = path.file_stem().and_then(|name| name.to_str());
         let name = name.ok_or_else(|| anyhow!("{shown} is no file name"))?;
-        signatures::Keyring::parse(name, &bytes).with_context(|| format!("key {shown}"))?;
+        let ring = signatures::Keyring::parse(name, &bytes);
+        let ring = ring.with_context(|| format!("key {shown}"))?;
+        for (key, algorithm) in ring.unknown_to_clients() {
+            warn(&format!(
+                "key {shown}: OpenShift's clients cannot read {key} ({algorithm}), and `oc adm release mirror` refuses a release with it: take an RSA key"
+            ));
+        }
         if keyrings.insert(name.to_owned(), bytes).is_some() {
             return Err(anyhow!("two keys are named {name}"));
         }

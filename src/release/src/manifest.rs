@@ -190,7 +190,8 @@ fn documents(file: &str, text: &str) -> Result<Vec<Document>, Error> {
     if is_json(file) {
         return json_documents(text);
     }
-    let options = serde_saphyr::options! { with_snippet: false };
+    // The API's tools read YAML 1.1, where numbers with a leading zero are octal: modes.
+    let options = serde_saphyr::options! { with_snippet: false, legacy_octal_numbers: true };
     let documents: Vec<Value> =
         serde_saphyr::from_multiple_with_options(text, options).map_err(|error| Error::Syntax {
             line: error.location().map_or(0, |location| location.line()),

@@ -1,7 +1,9 @@
 //! Public keys, and whether one of them signed a message.
 //!
+//! - `clients`: which keys OpenShift's own clients can read
 //! - `signing_key`: the keys of a certificate that may sign data, and whether a signature counts
 
+mod clients;
 mod signing_key;
 
 use std::io::Read as _;

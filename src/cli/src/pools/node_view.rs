@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::eviction::{EvictionTrial, TrialOutcome};
 use super::view::seconds_since;
-use crate::upgrade::blocks::{columns, duration};
+use crate::upgrade::blocks::{columns, duration, first_line};
 
 /// A node: what it runs, what it was assigned, and what it waits for.
 #[derive(Clone, Debug, Serialize)]
@@ -161,7 +161,7 @@ impl EvictionTrial {
             self.pod.clone(),
             outcome.to_owned(),
             self.budget.clone().unwrap_or_default(),
-            self.message.lines().next().unwrap_or_default().to_owned(),
+            first_line(&self.message),
         ]
     }
 }

@@ -12,7 +12,7 @@ use pool::view::PoolView;
 use serde::Serialize;
 
 use super::forecast::{RollFacts, RollForecast, forecast};
-use crate::upgrade::blocks::{columns, duration};
+use crate::upgrade::blocks::{columns, duration, first_line};
 use crate::upgrade::status::duration::rounded;
 
 /// Conditions of a pool that name a fault, most important first.
@@ -313,7 +313,7 @@ impl PoolFinding {
         let notes: Vec<String> = reason.into_iter().chain(since).collect();
         let message = first_line(&self.message);
         if notes.is_empty() {
-            message.to_owned()
+            message
         } else {
             format!("{message} ({})", notes.join(", "))
         }
@@ -359,14 +359,9 @@ impl NodeRow {
             self.phase.clone().unwrap_or_default(),
             self.since_seconds.map(duration).unwrap_or_default(),
             configuration,
-            first_line(waits_for).to_owned(),
+            first_line(waits_for),
         ]
     }
-}
-
-/// The first line: one cell of a table has one.
-fn first_line(text: &str) -> &str {
-    text.lines().next().unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -10,8 +10,8 @@ use release::manifest::Manifest;
 use release::payload::{Files, Payload};
 use serde::Deserialize;
 
-/// Profile of clusters that manage themselves, with several control-plane nodes.
-const PROFILE: &str = "self-managed-high-availability";
+/// Profile of clusters that manage themselves, with several control-plane nodes; the default.
+pub(crate) const PROFILE: &str = "self-managed-high-availability";
 
 /// Which manifests are kept.
 #[derive(Clone, Debug, Default)]
@@ -89,9 +89,13 @@ struct InstallCapabilities {
     additional_enabled_capabilities: BTreeSet<String>,
 }
 
-/// A cluster of the release's major version, as an install-config.yaml describes it; without one, a
-/// cluster with all capabilities.
-pub(crate) fn cluster(major: u64, install_config: Option<&str>) -> anyhow::Result<Cluster> {
+/// A cluster of a profile and of the release's major version, as an install-config.yaml describes
+/// it; without one, a cluster with all capabilities.
+pub(crate) fn cluster(
+    profile: &str,
+    major: u64,
+    install_config: Option<&str>,
+) -> anyhow::Result<Cluster> {
     let config: InstallConfig = match install_config {
         Some(text) => {
             let options = serde_saphyr::options! { with_snippet: false };
@@ -123,7 +127,7 @@ pub(crate) fn cluster(major: u64, install_config: Option<&str>) -> anyhow::Resul
         None => Capabilities::all(&gates),
     };
     Ok(Cluster {
-        profile: PROFILE.to_owned(),
+        profile: profile.to_owned(),
         feature_set: config.feature_set,
         gates,
         major: Some(major),
@@ -231,7 +235,7 @@ mod tests {
 
     fn included(install_config: Option<&str>) -> ManifestFilter {
         ManifestFilter {
-            cluster: Some(cluster(4, install_config).unwrap()),
+            cluster: Some(cluster(PROFILE, 4, install_config).unwrap()),
             ..ManifestFilter::default()
         }
     }
@@ -256,6 +260,15 @@ mod tests {
         assert_eq!(
             all,
             [("a.yaml".to_owned(), whole), ("b.yaml".to_owned(), mixed)]
+        );
+        let other = ManifestFilter {
+            cluster: Some(cluster("other", 4, None).unwrap()),
+            ..ManifestFilter::default()
+        };
+        let other = kept(&other, &texts).unwrap();
+        assert!(
+            matches!(&other[..], [(name, _)] if name == "d.yaml"),
+            "{other:?}"
         );
         let bare = "capabilities: { baselineCapabilitySet: None }\n";
         let some = kept(&included(Some(bare)), &texts).unwrap();
@@ -302,13 +315,13 @@ mod tests {
             error.starts_with("file a.yaml, document 1: ConfigMap a: both "),
             "{error}"
         );
-        let error = cluster(4, Some("featureGates: [X]\n"))
+        let error = cluster(PROFILE, 4, Some("featureGates: [X]\n"))
             .unwrap_err()
             .to_string();
         assert!(
             error.starts_with("featureGates[0]: \"X\" is neither"),
             "{error}"
         );
-        assert!(cluster(4, Some("featureSet: [\n")).is_err());
+        assert!(cluster(PROFILE, 4, Some("featureSet: [\n")).is_err());
     }
 }

@@ -1,5 +1,6 @@
 //! `slipway upgrade status`: how far an update is.
 //!
+//! - `target`: what it goes to, and where it comes from
 //! - `control_plane`: the operators
 //! - `duration`: how long it takes
 //! - `steps`: the version operator's own record of the update
@@ -14,6 +15,7 @@ pub(crate) mod ends;
 pub(crate) mod health;
 pub(crate) mod nodes;
 pub(crate) mod steps;
+mod target;
 mod verdict;
 
 use jiff::Timestamp;

@@ -121,3 +121,11 @@ fn raw_json_is_as_go_prints_it() {
     assert_eq!(manifests[0].raw(), text.trim());
     assert_eq!(manifests[1].raw(), second);
 }
+
+#[test]
+fn modes_with_a_leading_zero_are_octal() {
+    let text = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nmode: 0644\ntext: '0644'\n";
+    let manifest = &Manifest::parse("a.yaml", text.as_bytes()).unwrap()[0];
+    assert_eq!(manifest.object["mode"], 420);
+    assert_eq!(manifest.text("/text"), Some("0644"));
+}

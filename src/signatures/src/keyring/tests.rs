@@ -13,6 +13,7 @@ use super::*;
 use crate::signer::{self, Signer};
 use crate::verify::verify;
 
+mod clients;
 mod trust;
 
 /// When the keys of these tests were made, in seconds since 1970: later than any clock, by which

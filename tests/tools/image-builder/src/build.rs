@@ -1,6 +1,6 @@
 //! Images of components.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
@@ -8,10 +8,12 @@ use images::image::Platform;
 use images::tree::{EntryContent, Packing};
 use images::{Credentials, Draft, ImageLocation, Stores, Tree};
 use release::payload::Files;
+use release::references::annotation::{COMMIT_ID, SOURCE_LOCATION};
+use release::verification::{self, SignatureTrust};
 use release::{ImageDigest, MANIFESTS, OPERATOR_LABEL};
 
 use crate::checkout::Checkout;
-use crate::component::{COMPONENTS, Component, ReleaseRole};
+use crate::component::{COMPONENTS, Component, KEYS, NON_ROOT, ReleaseRole};
 use crate::debian::{self, Package};
 use crate::run::text;
 use crate::{manifests, sbom};
@@ -126,12 +128,21 @@ async fn put(
 ) -> anyhow::Result<BuiltImage> {
     let draft = draft(options, checkout, component, manifests);
     let draft = draft.with_context(|| format!("image {}", component.name))?;
+    store(options, checkout, component.name, draft).await
+}
+
+async fn store(
+    options: &Options,
+    checkout: &Checkout,
+    name: &'static str,
+    draft: Draft,
+) -> anyhow::Result<BuiltImage> {
     let built = draft.build()?;
-    let location: ImageLocation = location(&options.out, component.name).parse()?;
+    let location: ImageLocation = location(&options.out, name).parse()?;
     let stores = Stores::new(Credentials::default(), false);
     stores.put(&built, &location).await?;
     Ok(BuiltImage {
-        name: component.name,
+        name,
         version: checkout.version.clone(),
         digest: built.digest().clone(),
     })
@@ -164,16 +175,7 @@ fn draft(
     component.user.clone_into(&mut draft.user);
     let entrypoint = component.programs.first().context("it has no program")?;
     draft.entrypoint = vec![format!("/usr/bin/{}", entrypoint.name)];
-    let labels = [
-        ("org.opencontainers.image.title", component.name),
-        ("org.opencontainers.image.description", component.title),
-        ("org.opencontainers.image.version", &checkout.version),
-        ("org.opencontainers.image.revision", &checkout.revision),
-        ("org.opencontainers.image.licenses", "Apache-2.0"),
-        ("io.openshift.build.commit.id", &checkout.revision),
-    ];
-    let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned()));
-    draft.labels = labels.into();
+    draft.labels = labels(checkout, component.name, component.title);
 
     let root = root(&packages, component)?.layer_packed(checkout.time, options.packing)?;
     draft.push(
@@ -186,25 +188,85 @@ fn draft(
         "programs",
     );
     if let Some(files) = manifests {
-        let mut tree = Tree::new();
-        for (name, bytes) in files {
-            tree.put(
-                &format!("{MANIFESTS}/{name}"),
-                0o644,
-                EntryContent::Bytes(bytes),
-            )?;
-        }
         // The last layer: of an operator's image only that one's manifests count.
-        draft.push(
-            tree.layer_packed(checkout.time, options.packing)?,
-            "manifests",
-        );
+        push_manifests(options, checkout, &mut draft, files)?;
         if component.role == ReleaseRole::Operator {
-            draft
-                .labels
-                .insert(OPERATOR_LABEL.to_owned(), "true".to_owned());
+            mark_operator(&mut draft);
         }
     }
+    Ok(draft)
+}
+
+fn labels(checkout: &Checkout, name: &str, title: &str) -> BTreeMap<String, String> {
+    let labels = [
+        ("org.opencontainers.image.title", Some(name)),
+        ("org.opencontainers.image.description", Some(title)),
+        ("org.opencontainers.image.version", Some(&checkout.version)),
+        (
+            "org.opencontainers.image.revision",
+            Some(&checkout.revision),
+        ),
+        ("org.opencontainers.image.licenses", Some("Apache-2.0")),
+        (COMMIT_ID, Some(&checkout.revision)),
+        // Clients show commits and changelogs of images that have both.
+        (SOURCE_LOCATION, checkout.source.as_deref()),
+    ];
+    let known = labels.into_iter();
+    known
+        .filter_map(|(key, value)| Some((key.to_owned(), value?.to_owned())))
+        .collect()
+}
+
+fn push_manifests(
+    options: &Options,
+    checkout: &Checkout,
+    draft: &mut Draft,
+    files: Files,
+) -> anyhow::Result<()> {
+    let mut tree = Tree::new();
+    for (name, bytes) in files {
+        let path = format!("{MANIFESTS}/{name}");
+        tree.put(&path, 0o644, EntryContent::Bytes(bytes))?;
+    }
+    draft.push(
+        tree.layer_packed(checkout.time, options.packing)?,
+        "manifests",
+    );
+    Ok(())
+}
+
+fn mark_operator(draft: &mut Draft) {
+    let (label, value) = (OPERATOR_LABEL.to_owned(), "true".to_owned());
+    draft.labels.insert(label, value);
+}
+
+/// Makes the image that carries the keys by which clusters verify releases, beside those that are
+/// there.
+///
+/// A release that is made from another one takes its manifests from the images anew, and would
+/// lose what no image carries.
+///
+/// # Errors
+/// No key, no store, or one that clusters could not use.
+pub async fn build_keys(options: &Options, trust: &SignatureTrust) -> anyhow::Result<BuiltImage> {
+    let checkout = checkout(options)?;
+    let draft = keys_draft(options, &checkout, trust);
+    let draft = draft.with_context(|| format!("image {KEYS}"))?;
+    store(options, &checkout, KEYS, draft).await
+}
+
+fn keys_draft(
+    options: &Options,
+    checkout: &Checkout,
+    trust: &SignatureTrust,
+) -> anyhow::Result<Draft> {
+    let mut draft = Draft::new(Platform::of_this_machine(), checkout.time);
+    NON_ROOT.clone_into(&mut draft.user);
+    let title = "Slipway: keys by which clusters verify releases";
+    draft.labels = labels(checkout, KEYS, title);
+    let files = [(verification::FILE.to_owned(), trust.print()?)].into();
+    push_manifests(options, checkout, &mut draft, files)?;
+    mark_operator(&mut draft);
     Ok(draft)
 }
 
@@ -261,4 +323,96 @@ fn programs(
 /// Location of an image in a layout directory.
 pub(crate) fn location(out: &Path, name: &str) -> String {
     format!("oci:{}:{name}", out.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use release::Payload;
+    use release::assembly::{ComponentImage, ReleaseRequest, assemble, is_operator};
+    use release::{Metadata, PullSpec};
+
+    use super::*;
+
+    fn checkout(source: Option<&str>) -> Checkout {
+        Checkout {
+            revision: "c0ffee".to_owned(),
+            time: jiff::Timestamp::UNIX_EPOCH,
+            version: "1.2.3".to_owned(),
+            source: source.map(str::to_owned),
+        }
+    }
+
+    fn options(out: &Path) -> Options {
+        Options {
+            checkout: PathBuf::new(),
+            programs: PathBuf::new(),
+            packages: PathBuf::new(),
+            out: out.to_owned(),
+            version: None,
+            packing: Packing::Small,
+        }
+    }
+
+    #[test]
+    fn an_image_names_its_sources_where_they_are_known() {
+        let labels = labels(&checkout(Some("https://forge.example/a")), "n", "t");
+        assert_eq!(
+            labels["io.openshift.build.source-location"],
+            "https://forge.example/a"
+        );
+        assert_eq!(labels["io.openshift.build.commit.id"], "c0ffee");
+        let labels = super::labels(&checkout(None), "n", "t");
+        assert!(!labels.contains_key("io.openshift.build.source-location"));
+    }
+
+    #[tokio::test]
+    async fn a_release_takes_its_keys_from_an_image() {
+        let directory = tempfile::tempdir().unwrap();
+        let options = options(&directory.path().join("images"));
+        let trust = SignatureTrust {
+            keyrings: [("test".to_owned(), b"key".to_vec())].into(),
+            stores: [("1".to_owned(), "https://example.com/signatures".to_owned())].into(),
+        };
+        let checkout = checkout(None);
+        let draft = keys_draft(&options, &checkout, &trust).unwrap();
+        store(&options, &checkout, KEYS, draft).await.unwrap();
+
+        let location: ImageLocation = location(&options.out, KEYS).parse().unwrap();
+        let stores = Stores::new(Credentials::default(), false);
+        let platform = Platform::of_this_machine();
+        let image = images::Image::open(&stores, &location, &platform);
+        let image = image.await.unwrap();
+        assert!(is_operator(&image.labels()));
+        let layers = images::content::Layers::Last;
+        let files = images::content::directory(&stores, &image, MANIFESTS, layers, 1 << 20);
+        let component = ComponentImage {
+            pull_spec: PullSpec::new("registry.example/keys", image.digest()).unwrap(),
+            annotations: BTreeMap::new(),
+            labels: image.labels(),
+            manifests: Some(files.await.unwrap()),
+            is_override: false,
+        };
+        let assembly = assemble(&ReleaseRequest {
+            metadata: Metadata::new("1.2.3".parse().unwrap()),
+            annotations: BTreeMap::new(),
+            images: [(KEYS.to_owned(), component)].into(),
+            include: BTreeSet::new(),
+            component_versions: BTreeMap::new(),
+            verification: None,
+            allow_missing_images: false,
+        });
+        let payload = Payload::parse(&assembly.unwrap().files).unwrap();
+        let found = SignatureTrust::of(&payload.manifests).unwrap().unwrap();
+        assert_eq!(found, trust);
+    }
+
+    #[test]
+    fn keys_without_a_store_are_refused() {
+        let trust = SignatureTrust {
+            keyrings: [("test".to_owned(), b"key".to_vec())].into(),
+            stores: BTreeMap::new(),
+        };
+        let error = keys_draft(&options(Path::new("x")), &checkout(None), &trust).unwrap_err();
+        assert!(error.to_string().contains("store-"), "{error}");
+    }
 }

@@ -68,6 +68,9 @@ pub enum ReleaseRole {
 /// Image of the OS, which other sources than ours make.
 pub const OS: &str = "slipway-os";
 
+/// Image of the keys by which clusters verify releases, under OpenShift's name.
+pub const KEYS: &str = "cluster-update-keys";
+
 /// A program, and how cargo builds it.
 #[derive(Clone, Copy, Debug)]
 pub struct Program {

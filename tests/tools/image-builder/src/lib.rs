@@ -20,5 +20,5 @@ pub mod push;
 mod run;
 pub mod sbom;
 
-pub use build::{Options, build_all, build_component, build_named};
+pub use build::{Options, build_all, build_component, build_keys, build_named};
 pub use images::tree::Packing;

@@ -1,12 +1,15 @@
 //! `make images`: see the library.
 
+use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use clap::Parser;
-use image_builder::{Options, Packing, build_all, push};
+use image_builder::{Options, Packing, build_all, build_keys, push};
+use release::verification::SignatureTrust;
+use signatures::Keyring;
 
 /// Makes an OCI image of each component.
 ///
@@ -28,6 +31,13 @@ struct Arguments {
     /// Where the images are pushed to, such as registry.example/slipway
     #[arg(long, value_name = "PREFIX")]
     push: Option<String>,
+    /// Public keys of releases, for an image cluster-update-keys: once for each keyring; named by
+    /// the file
+    #[arg(long, value_name = "FILE", requires = "verification_store")]
+    verification_key: Vec<PathBuf>,
+    /// Where clusters find signatures: https://…, http://… or file://…
+    #[arg(long, value_name = "ADDRESS", requires = "verification_key")]
+    verification_store: Vec<String>,
     /// Push to a registry without TLS or with an unknown certificate
     #[arg(long, requires = "push")]
     insecure: bool,
@@ -53,11 +63,19 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
         version: None,
         packing: Packing::Small,
     };
+    let trust = trust(&arguments.verification_key, &arguments.verification_store)?;
+    let making = async {
+        let mut built = build_all(&options).await?;
+        if let Some(trust) = &trust {
+            built.push(build_keys(&options, trust).await?);
+        }
+        anyhow::Ok(built)
+    };
     let built = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("cannot start the runtime")?
-        .block_on(build_all(&options))?;
+        .block_on(making)?;
     let mut out = std::io::stdout().lock();
     for image in &built {
         writeln!(out, "{} {}", image.name, image.digest)?;
@@ -69,4 +87,29 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Keyrings by the names of their files, and where signatures are; none without keyrings.
+fn trust(keys: &[PathBuf], stores: &[String]) -> anyhow::Result<Option<SignatureTrust>> {
+    if keys.is_empty() {
+        return Ok(None);
+    }
+    let mut trust = SignatureTrust {
+        keyrings: BTreeMap::new(),
+        stores: BTreeMap::new(),
+    };
+    for path in keys {
+        let shown = path.display();
+        let bytes = std::fs::read(path).with_context(|| format!("cannot read {shown}"))?;
+        let name = path.file_stem().and_then(|name| name.to_str());
+        let name = name.with_context(|| format!("{shown} is no file name"))?;
+        Keyring::parse(name, &bytes).with_context(|| format!("key {shown}"))?;
+        let other = trust.keyrings.insert(name.to_owned(), bytes);
+        ensure!(other.is_none(), "two keys are named {name}");
+    }
+    for (number, address) in (1..).zip(stores) {
+        let address = address.trim_end_matches('/').to_owned();
+        trust.stores.insert(format!("{number}"), address);
+    }
+    Ok(Some(trust))
 }

@@ -65,7 +65,7 @@ Node w2: Working, Draining, for 1m30s
 
 Each pod that a drain evicts, tried by itself:
   POD          EVICTION   BUDGET   MESSAGE
-  shop/web-1   blocked    web      The disruption budget web needs 2 healthy pods and has 2 currently
+  shop/web-1   blocked    web      The disruption budget web needs 2 healthy pods and has 2 currently...
   shop/job     possible            \n";
     assert_eq!(details.text(), expected);
     assert!(details.needs_attention());

@@ -119,7 +119,7 @@ Pool worker: 1 of 3 nodes updated, 1 out of service, 0 failed
 
   NAME   STATE               PHASE      SINCE   CONFIGURATION                            WAITS FOR
   w1     Done                Idle       1h      rendered-worker-b                        \n  \
-  w2     Working, cordoned   Draining   1m30s   rendered-worker-a -> rendered-worker-b   pod shop/web-1: budget web
+  w2     Working, cordoned   Draining   1m30s   rendered-worker-a -> rendered-worker-b   pod shop/web-1: budget web...
   w3     Done                                   rendered-worker-a                        \n";
     assert_eq!(text(&pools, &unmanaged), expected);
     assert!(!pools[0].needs_attention());
@@ -143,7 +143,7 @@ Pool worker: 0 of 0 nodes updated, 0 out of service, 1 failed
   Paused:         no node is assigned a configuration
   Status:         the controller has not seen the last change of the pool
   NodeDegraded:   Node w2 is reporting: \"no room\" (1 nodes are reporting degraded status on sync)
-  RenderDegraded: MachineConfig 99-x: field y\n";
+  RenderDegraded: MachineConfig 99-x: field y...\n";
     assert_eq!(text(&pools, &[]), expected);
     assert!(pools[0].needs_attention());
 }

@@ -203,7 +203,7 @@ fn options_that_make_no_sense_together_are_refused() {
 }
 
 #[test]
-fn accepted_findings_are_told_apart_and_named_at_the_end() {
+fn accepted_findings_are_marked_and_named_at_the_end() {
     let conditions = json!([
         condition("Failing", "True"),
         condition("RetrievedUpdates", "True"),

@@ -10,7 +10,7 @@ use pool::selector::Selector;
 use serde::Serialize;
 
 use super::ClusterSnapshot;
-use super::control_plane::is_migration;
+use super::target::is_migration;
 use crate::pools::forecast::{RollFacts, RollForecast, forecast};
 use crate::upgrade::blocks::{columns, first_line};
 use crate::upgrade::object::{ClusterObject, ObjectCondition, text};

@@ -6,7 +6,7 @@ use release::progress::{ProgressRecord, RemainingTime, StepRecord};
 use serde::Serialize;
 
 use super::control_plane::{seconds, whole};
-use crate::upgrade::blocks::duration;
+use crate::upgrade::blocks::{duration, first_line};
 
 /// Waits that are shown as text.
 const SHOWN: usize = 3;
@@ -101,7 +101,7 @@ impl StepsView {
 
 impl WaitView {
     fn text(&self) -> String {
-        let message = self.message.lines().next().unwrap_or_default();
+        let message = first_line(&self.message);
         format!("{} for {}: {message}", self.object, self.lasts)
     }
 }

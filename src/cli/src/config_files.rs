@@ -1,0 +1,117 @@
+//! Objects in files that people write, read as the cluster's tools read them.
+//!
+//! - `members`: what of an object the API server would drop
+
+mod members;
+
+use std::path::Path;
+
+use anyhow::{Context as _, bail};
+use serde_json::Value;
+
+pub(crate) use self::members::unknown_members;
+
+/// Reads the objects of a file, or of the files of a directory that are named as YAML or JSON.
+///
+/// # Errors
+/// A file that cannot be read, or that is neither, by its path.
+pub(crate) fn read(path: &Path, objects: &mut Vec<Value>) -> anyhow::Result<()> {
+    let failed = || format!("cannot read {}", path.display());
+    if !path.is_dir() {
+        let bytes = std::fs::read(path).with_context(failed)?;
+        let parsed = parse(&bytes).with_context(|| format!("file {}", path.display()))?;
+        objects.extend(parsed);
+        return Ok(());
+    }
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(path).with_context(failed)? {
+        let file = entry.with_context(failed)?.path();
+        let extension = file.extension().and_then(|extension| extension.to_str());
+        if matches!(extension, Some("yaml" | "yml" | "json")) && file.is_file() {
+            files.push(file);
+        }
+    }
+    files.sort_unstable();
+    files.iter().try_for_each(|file| read(file, objects))
+}
+
+/// The objects of a text, with those of lists one by one.
+///
+/// Numbers with a leading zero are octal, as YAML 1.1 has them: `mode: 0644` is 420 to `oc apply`.
+///
+/// # Errors
+/// A text that is neither YAML nor JSON, or a document that is no object.
+pub(crate) fn parse(bytes: &[u8]) -> anyhow::Result<Vec<Value>> {
+    let text = std::str::from_utf8(bytes).context("it is not UTF-8")?;
+    let options = serde_saphyr::options! { with_snippet: false, legacy_octal_numbers: true };
+    let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(text, options)
+        .context("it is neither YAML nor JSON")?;
+    let mut objects = Vec::new();
+    for (number, document) in (1..).zip(documents) {
+        match document.get("items").and_then(Value::as_array) {
+            Some(items) => objects.extend(items.iter().cloned()),
+            None if document.is_null() => {}
+            None if document.is_object() => objects.push(document),
+            None => bail!("document {number} is no object"),
+        }
+    }
+    Ok(objects)
+}
+
+/// Whether an object is of a kind.
+pub(crate) fn is_of(object: &Value, kind: &str) -> bool {
+    object.get("kind").and_then(Value::as_str) == Some(kind)
+}
+
+/// Its name; empty where it has none.
+pub(crate) fn name_of(object: &Value) -> &str {
+    let name = object.pointer("/metadata/name");
+    name.and_then(Value::as_str).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn numbers_with_a_leading_zero_are_octal() {
+        let parsed = |text: &str| parse(text.as_bytes()).unwrap().remove(0);
+        let modes = "a: 0644\nb: 0o644\nc: 420\nd: '0644'\ne: 0\nf: 0.5\ng: 10\n";
+        let expected =
+            json!({ "a": 420, "b": 420, "c": 420, "d": "0644", "e": 0, "f": 0.5, "g": 10 });
+        assert_eq!(parsed(modes), expected);
+        assert_eq!(parsed("{\"mode\": 420}"), json!({ "mode": 420 }));
+    }
+
+    #[test]
+    fn what_is_no_object_is_named() {
+        assert!(format!("{:#}", parse(b"- 1\n").unwrap_err()).contains("document 1 is no object"));
+        assert!(format!("{:#}", parse(b"a: [").unwrap_err()).contains("neither YAML nor JSON"));
+    }
+
+    #[test]
+    fn directories_are_read_by_their_yaml_and_json() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path();
+        let write =
+            |name: &str, text: &str| crate::output::write(&path.join(name), text.as_bytes());
+        write("a.yaml", "kind: A\n---\nkind: B\n").unwrap();
+        write(
+            "b.json",
+            "{\"kind\": \"List\", \"items\": [{\"kind\": \"C\"}]}",
+        )
+        .unwrap();
+        write("notes.txt", "not: [read").unwrap();
+        let mut objects = Vec::new();
+        read(path, &mut objects).unwrap();
+        let kinds: Vec<&str> = objects
+            .iter()
+            .filter_map(|one| one["kind"].as_str())
+            .collect();
+        assert_eq!(kinds, ["A", "B", "C"]);
+        let error = read(&path.join("none.yaml"), &mut objects).unwrap_err();
+        assert!(error.to_string().starts_with("cannot read "), "{error}");
+    }
+}
