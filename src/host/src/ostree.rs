@@ -9,6 +9,7 @@ mod cause;
 mod deploy;
 mod fetch;
 mod freeze;
+mod index;
 mod label;
 mod listing;
 mod namespace;

@@ -26,7 +26,7 @@ pub enum Program<'a> {
     Systemctl,
     /// `systemd-run`, for transient timers.
     SystemdRun,
-    /// `skopeo`: for its version, and for the image library.
+    /// `skopeo`: for its version, for the image library, and for an image's index.
     Skopeo,
     /// The helper `mcd-os`, at its path.
     Helper(&'a Path),
@@ -121,12 +121,35 @@ impl Error {
 /// # Errors
 /// [`Error::Failed`] for any exit status but 0, [`Error::Late`] past the deadline.
 pub fn run(program: Program<'_>, arguments: &[&str], deadline: Duration) -> Result<Vec<u8>, Error> {
+    run_in(program, arguments, &program.environment(), deadline)
+}
+
+/// What skopeo prints, with these arguments and this environment beside the usual one.
+///
+/// # Errors
+/// Those of [`run`].
+#[cfg(feature = "ostree")]
+pub(crate) fn inspect(
+    arguments: &[String],
+    environment: &[(String, String)],
+    deadline: Duration,
+) -> Result<Vec<u8>, Error> {
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    run_in(Program::Skopeo, &arguments, environment, deadline)
+}
+
+fn run_in(
+    program: Program<'_>,
+    arguments: &[&str],
+    environment: &[(String, String)],
+    deadline: Duration,
+) -> Result<Vec<u8>, Error> {
     let start = |source| Error::Start {
         program: program.path(),
         source,
     };
     let mut child = command(&program.path())
-        .envs(program.environment())
+        .envs(environment.iter().map(|(name, value)| (name, value)))
         .args(arguments)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

@@ -1,4 +1,5 @@
-//! Limits how fast skopeo fetches.
+//! Stands between the image library and skopeo: limits how fast skopeo fetches, and reads each
+//! layer to its end.
 //!
 //! The image library starts a program as skopeo, and talks to it by messages on a socket, which is
 //! that program's standard input. Manifests and layers come through pipes whose reading ends skopeo
@@ -49,11 +50,11 @@ pub enum Error {
 }
 
 /// Runs skopeo to its end, by the socket that is this program's standard input, and at the rate
-/// that a file says. It has this program's environment.
+/// that a file says, if there is one. It has this program's environment.
 ///
 /// # Errors
 /// [`Error`]; skopeo's own failure is in its status.
-pub fn run(arguments: &[String], limit_file: &Path) -> Result<ExitStatus, Error> {
+pub fn run(arguments: &[String], limit_file: Option<&Path>) -> Result<ExitStatus, Error> {
     let library = io::stdin().as_fd().try_clone_to_owned();
     let library = library.map_err(Error::Socket)?;
     let (ours, skopeos) = socketpair(

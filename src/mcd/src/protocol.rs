@@ -35,10 +35,10 @@ pub enum Verb {
         #[arg(long, value_name = "FILE")]
         limit_file: Option<String>,
     },
-    /// Runs skopeo for the image library, and limits how fast it fetches
+    /// Runs skopeo for the image library, limits how fast it fetches, and reads each layer to its end
     #[command(hide = true)]
     LimitedSkopeo {
-        /// File with the most bytes a second.
+        /// File with the most bytes a second; `-`: no limit.
         limit_file: String,
         /// Those of skopeo.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]

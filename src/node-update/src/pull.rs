@@ -4,6 +4,7 @@
 //! given to the puller as a private home directory, an environment and a file of credentials.
 //!
 //! - [`TokenBucket`]: how fast an image is pulled
+//! - [`by_digest`]: the pull spec that a registry is asked for
 //! - [`check`]: whether such a file can be used
 //! - [`verdict`]: what a signature policy says of an image
 //!
@@ -13,6 +14,7 @@
 mod bucket;
 mod check;
 mod policy;
+mod spec;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,6 +30,7 @@ use crate::well_known::{OSTREE_PULL_SECRET, PROXY_ENVIRONMENT, PULL_SECRET};
 pub use bucket::{Allowance, TokenBucket};
 pub use check::check;
 pub use policy::{PolicyVerdict, verdict};
+pub use spec::by_digest;
 
 /// Which signatures an image needs.
 pub const POLICY: &str = "/etc/containers/policy.json";

@@ -9,10 +9,50 @@ use super::{Error, ErrorContext as _, Result};
 /// The files of a commit for `/boot`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Kernel {
-    /// Checksums of kernel and initramfs; commits with equal checksums share a copy in `/boot`.
+    /// Checksums of all files; commits with equal checksums share a copy in `/boot`.
     pub(super) checksums: Vec<String>,
-    /// Total size, in bytes.
-    pub(super) bytes: u64,
+    /// Size of each file, in bytes; that of a directory is 0.
+    sizes: Vec<u64>,
+}
+
+impl Kernel {
+    /// Bytes that the files take in a file system with blocks of `block` bytes. A directory takes
+    /// one block, and so does what is left over of a file.
+    pub(super) fn bytes(&self, block: u64) -> u64 {
+        let block = block.max(1);
+        let blocks = |size: &u64| size.div_ceil(block).max(1);
+        self.sizes
+            .iter()
+            .map(blocks)
+            .fold(0, u64::saturating_add)
+            .saturating_mul(block)
+    }
+
+    fn add(&mut self, file: &gio::File, size: u64) {
+        self.sizes.push(size);
+        if let Some(file) = file.downcast_ref::<ostree::RepoFile>() {
+            self.checksums.push(file.checksum().into());
+        }
+    }
+
+    /// Adds a directory and all that is in it.
+    fn add_directory(&mut self, directory: &gio::File) -> Result<()> {
+        self.sizes.push(0);
+        for name in names(directory)? {
+            let child = directory.child(&name);
+            let Ok(info) = query(&child) else { continue };
+            if info.file_type() == FileType::Directory {
+                self.add_directory(&child)?;
+            } else {
+                self.add(&child, size_of(&info));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn size_of(info: &gio::FileInfo) -> u64 {
+    u64::try_from(info.size()).unwrap_or(0)
 }
 
 const MODULES: &str = "usr/lib/modules";
@@ -20,6 +60,15 @@ const KERNEL: &str = "vmlinuz";
 
 /// File names of an initramfs beside its kernel.
 const INITRAMFS: &[&str] = &["initramfs.img", "initramfs"];
+
+/// A device tree, or else the directory of all of them, of which the boot loader chooses.
+const DEVICE_TREE: &str = "devicetree";
+const DEVICE_TREES: &str = "dtb";
+
+/// Files that are copied too, where they are there.
+///
+/// Source: `get_kernel_from_tree_usrlib_modules` of libostree.
+const OTHERS: &[&str] = &[DEVICE_TREE, ".vmlinuz.hmac", "aboot.img", "aboot.cfg"];
 
 /// Finds the kernel of a commit. [`Error::NotBootable`] names `image`, which contained the commit.
 pub(super) fn kernel(repo: &ostree::Repo, commit: &str, image: &str) -> Result<Kernel> {
@@ -69,19 +118,24 @@ pub(super) fn kernel(repo: &ostree::Repo, commit: &str, image: &str) -> Result<K
     };
     let mut kernel = Kernel {
         checksums: Vec::new(),
-        bytes: 0,
+        sizes: Vec::new(),
     };
-    for file in [
-        directory.child(KERNEL),
-        initramfs,
-        directory.child("devicetree"),
-    ] {
-        let Ok(info) = query(&file) else { continue };
-        kernel.bytes += u64::try_from(info.size()).unwrap_or(0);
-        if let Some(file) = file.downcast_ref::<ostree::RepoFile>() {
-            kernel.checksums.push(file.checksum().into());
+    let others = OTHERS.iter().map(|name| directory.child(name));
+    for file in [directory.child(KERNEL), initramfs]
+        .into_iter()
+        .chain(others)
+    {
+        if let Ok(info) = query(&file) {
+            kernel.add(&file, size_of(&info));
         }
     }
+    let device_trees = directory.child(DEVICE_TREES);
+    let has_one = kind(&directory.child(DEVICE_TREE)) != FileType::Unknown;
+    if !has_one && kind(&device_trees) == FileType::Directory {
+        kernel.add_directory(&device_trees)?;
+    }
+    // The directory of this kernel.
+    kernel.sizes.push(0);
     Ok(kernel)
 }
 

@@ -79,9 +79,10 @@ const PHRASES: [(FetchCause, &[&str]); 7] = [
     (
         FetchCause::Unusable,
         &[
-            "no image found in manifest list",
+            "no image found in ",
             "invalid reference format",
             "unsupported",
+            "Unhandled layer type",
         ],
     ),
 ];
@@ -185,6 +186,14 @@ mod tests {
             ),
             (
                 "no image found in manifest list for architecture s390x",
+                FetchCause::Unusable,
+            ),
+            (
+                "no image found in image index for architecture \"arm64\", variant \"v8\", OS \"linux\"",
+                FetchCause::Unusable,
+            ),
+            (
+                "Unhandled layer type: application/vnd.example.model",
                 FetchCause::Unusable,
             ),
             ("the world ends", FetchCause::Other),

@@ -305,8 +305,9 @@ impl Deployments {
                 return Ok(());
             }
         }
-        let free = room::free(&self.base().join("boot"))?;
-        let needed = kernel.bytes + ENTRIES_BYTES;
+        let boot = self.base().join("boot");
+        let free = room::free(&boot)?;
+        let needed = kernel.bytes(room::block(&boot)?) + ENTRIES_BYTES;
         room::require("the kernel", "/boot", needed, free + freeable)
     }
 
@@ -322,11 +323,12 @@ impl Deployments {
                 counted.push(self.kernel_of(&deployment)?.checksums);
             }
         }
+        let block = room::block(&self.base().join("boot"))?;
         let mut bytes = 0;
         for deployment in droppable {
             let kernel = self.kernel_of(&deployment)?;
             if !counted.contains(&kernel.checksums) {
-                bytes += kernel.bytes;
+                bytes += kernel.bytes(block);
                 counted.push(kernel.checksums);
             }
         }

@@ -1,24 +1,34 @@
 //! Fetches images into the repository and keeps them there, without any boot entry.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::error::Error as StdError;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use node_update::pull::by_digest;
 use ostree_ext::container::store::{ImageImporter, PrepareResult};
 use ostree_ext::container::{OstreeImageReference, SignatureSource};
 use ostree_ext::containers_image_proxy::{ImageProxy, ImageProxyConfig};
-use ostree_ext::oci_spec::image::ImageManifest;
+use ostree_ext::oci_spec::image::{ImageManifest, MediaType};
 use ostree_ext::ostree;
 use serde::Deserialize;
 use tokio::runtime::Runtime;
 use tracing::info;
 
 use super::refs::{self, fetch_error};
-use super::{Deployments, Error, ErrorContext as _, Result, bootable, repository, room};
+use super::{
+    Deployments, Error, ErrorContext as _, FetchCause, Result, bootable, index, repository, room,
+};
 use crate::process;
 
 /// How long to wait for another writer of deployments.
 const PATIENCE: Duration = Duration::from_mins(1);
+
+/// How long skopeo may take to show what an image's name stands for.
+const INSPECT_WITHIN: Duration = Duration::from_mins(1);
+
+/// A layer as Docker names it, not compressed.
+const DOCKER_LAYER: &str = "application/vnd.docker.image.rootfs.diff.tar";
 
 /// Labels of images whose commit is encoded as ostree-ext writes it.
 const NATIVE: &[&str] = &[
@@ -42,9 +52,11 @@ pub struct Fetcher<'a> {
     pub options: Vec<String>,
     /// Additional environment of skopeo: proxy settings, a home directory.
     pub environment: Vec<(String, String)>,
-    /// The program that runs skopeo, with its first arguments: one that calls
-    /// [`throttle::run`](crate::throttle::run). None: skopeo itself.
-    pub runs_skopeo: Option<(PathBuf, Vec<String>)>,
+    /// The program that runs skopeo where that needs more than skopeo itself, with its first
+    /// arguments: one that calls [`throttle::run`](crate::throttle::run).
+    pub relay: (PathBuf, Vec<String>),
+    /// Whether there is a limit, which that program keeps.
+    pub is_limited: bool,
     /// Directory for unpacking an image with a repository inside; emptied before and after.
     pub scratch: PathBuf,
 }
@@ -117,6 +129,9 @@ impl Fetcher<'_> {
         self.deployments.unlock();
         let repo = self.deployments.repo();
         let pulled = match self.runtime.block_on(self.pull(&repo, image)) {
+            Err(Error::Fetch { cause, source, .. }) if self.may_be_of_index(cause) => {
+                return Err(self.explain(image, source));
+            }
             Err(Error::NoRoom { .. }) => {
                 self.deployments.lock(PATIENCE)?;
                 self.release(image, needed)?;
@@ -175,22 +190,56 @@ impl Fetcher<'_> {
         Ok(())
     }
 
+    /// Whether a failure may be that of an index without this host's architecture. skopeo says it
+    /// in words that change.
+    const fn may_be_of_index(&self, cause: FetchCause) -> bool {
+        matches!(cause, FetchCause::Unusable | FetchCause::Other)
+    }
+
+    /// The error of a fetch, with what the image's index has.
+    fn explain(&self, image: &str, source: Box<dyn StdError + Send + Sync>) -> Error {
+        let pulled = by_digest(image);
+        let mut arguments: Vec<String> = self.options.clone();
+        arguments.extend(["inspect", "--raw"].map(str::to_owned));
+        match &self.authfile {
+            Some(file) => arguments.extend(["--authfile".to_owned(), file.display().to_string()]),
+            None => arguments.push("--no-creds".to_owned()),
+        }
+        arguments.push(format!("docker://{pulled}"));
+        // Without an answer, what is known is said.
+        let why = process::inspect(&arguments, &self.environment, INSPECT_WITHIN)
+            .ok()
+            .and_then(|manifest| index::why_unusable(&manifest, index::architecture()));
+        match why {
+            Some(why) => Error::Fetch {
+                image: image.to_owned(),
+                cause: FetchCause::Unusable,
+                source: why.into(),
+            },
+            None => fetch_error(image, source),
+        }
+    }
+
     async fn pull(&self, repo: &ostree::Repo, image: &str) -> Result<Fetched> {
         let opened = self.open(image).await?;
+        check_layers(image, &opened.manifest)?;
         let is_native = NATIVE
             .iter()
             .any(|label| opened.labels.contains_key(*label));
         if !is_native {
             return repository::pull(repo, image, opened, &self.scratch).await;
         }
+        let is_relayed = self.is_limited || has_tail(&opened.manifest);
         close(opened, image).await?;
-        self.pull_native(repo, image).await
+        self.pull_native(repo, image, is_relayed).await
     }
 
     async fn open(&self, image: &str) -> Result<Opened> {
         let open = async {
-            let proxy = ImageProxy::new_with_config(self.proxy_config()).await?;
-            let opened = proxy.open_image(&format!("docker://{image}")).await?;
+            let proxy = ImageProxy::new_with_config(self.proxy_config(self.is_limited)).await?;
+            let opened = proxy
+                .open_image(&format!("docker://{}", by_digest(image)))
+                .await?;
             let (digest, manifest) = proxy.fetch_manifest(&opened).await?;
             let config = proxy.fetch_config_raw(&opened).await?;
             let config: Configuration = serde_json::from_slice(&config)?;
@@ -212,14 +261,19 @@ impl Fetcher<'_> {
             })
     }
 
-    async fn pull_native(&self, repo: &ostree::Repo, image: &str) -> Result<Fetched> {
+    async fn pull_native(
+        &self,
+        repo: &ostree::Repo,
+        image: &str,
+        is_relayed: bool,
+    ) -> Result<Fetched> {
         let failed = |error: Box<dyn std::error::Error + Send + Sync>| fetch_error(image, error);
         let reference = OstreeImageReference {
             // skopeo applies the policy, or the caller where skopeo is too old.
             sigverify: SignatureSource::ContainerPolicyAllowInsecure,
             imgref: refs::reference(image),
         };
-        let importer = ImageImporter::new(repo, &reference, self.proxy_config()).await;
+        let importer = ImageImporter::new(repo, &reference, self.proxy_config(is_relayed)).await;
         let mut importer = importer.map_err(|error| failed(error.into()))?;
         // Slipway's refs decide which images stay.
         importer.disable_gc();
@@ -259,14 +313,14 @@ impl Fetcher<'_> {
         )
     }
 
-    fn proxy_config(&self) -> ImageProxyConfig {
-        let mut command = match &self.runs_skopeo {
-            None => process::skopeo(),
-            Some((program, arguments)) => {
-                let mut command = process::command(program);
-                command.args(arguments);
-                command
-            }
+    fn proxy_config(&self, is_relayed: bool) -> ImageProxyConfig {
+        let mut command = if is_relayed {
+            let (program, arguments) = &self.relay;
+            let mut command = process::command(program);
+            command.args(arguments);
+            command
+        } else {
+            process::skopeo()
         };
         command.args(&self.options);
         command.envs(self.environment.iter().map(|(key, value)| (key, value)));
@@ -277,6 +331,36 @@ impl Fetcher<'_> {
             ..ImageProxyConfig::default()
         }
     }
+}
+
+/// Refuses layers that nothing here can unpack, before any is fetched.
+fn check_layers(image: &str, manifest: &ImageManifest) -> Result<()> {
+    let unknown = manifest.layers().iter().find(|layer| {
+        let kind = layer.media_type();
+        let is_known = matches!(
+            kind,
+            MediaType::ImageLayer | MediaType::ImageLayerGzip | MediaType::ImageLayerZstd
+        );
+        !is_known && kind.as_ref() != DOCKER_LAYER
+    });
+    match unknown {
+        None => Ok(()),
+        Some(layer) => Err(Error::NotBootable {
+            image: image.to_owned(),
+            why: format!(
+                "layer {} is of type {}, which is no layer of files",
+                layer.digest(),
+                layer.media_type()
+            ),
+        }),
+    }
+}
+
+/// Whether something may follow the archive in a layer, which the image library does not read: the
+/// form zstd:chunked has no media type of its own.
+fn has_tail(manifest: &ImageManifest) -> bool {
+    let mut layers = manifest.layers().iter();
+    layers.any(|layer| *layer.media_type() == MediaType::ImageLayerZstd)
 }
 
 /// A registry's message, without the repeated names of skopeo's methods.
@@ -299,7 +383,7 @@ pub(super) async fn close(opened: Opened, image: &str) -> Result<()> {
     close.await.map_err(|error| fetch_error(image, error))
 }
 
-/// Refuses what is not `[host[:port]/]repository[:tag|@digest]`: no transport, no blanks.
+/// Refuses what is not `[host[:port]/]repository[:tag][@digest]`: no transport, no blanks.
 fn check_pull_spec(image: &str) -> Result<()> {
     let (name, reference) = image.split_once('@').unwrap_or((image, ""));
     let plain = |text: &str| {
@@ -322,12 +406,15 @@ fn check_pull_spec(image: &str) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
     fn pull_specs_name_a_registry_and_nothing_else() {
         let digest = format!("quay.io/x/os@sha256:{}", "a".repeat(64));
-        for good in ["os", "10.97.0.1:5000/os:v2", &digest] {
+        let both = digest.replace("os@", "os:v2@");
+        for good in ["os", "10.97.0.1:5000/os:v2", &digest, &both] {
             check_pull_spec(good).unwrap();
         }
         for bad in [
@@ -341,6 +428,33 @@ mod tests {
         ] {
             assert!(check_pull_spec(bad).is_err(), "{bad}");
         }
+    }
+
+    fn manifest(kinds: &[&str]) -> ImageManifest {
+        let digest = format!("sha256:{}", "a".repeat(64));
+        let of = |kind: &str| json!({"mediaType": kind, "digest": digest, "size": 1});
+        let layers: Vec<_> = kinds.iter().map(|kind| of(kind)).collect();
+        let config = of("application/vnd.oci.image.config.v1+json");
+        let manifest = json!({"schemaVersion": 2, "config": config, "layers": layers});
+        serde_json::from_value(manifest).unwrap()
+    }
+
+    #[test]
+    fn a_layer_of_another_type_is_named_before_it_is_fetched() {
+        let [plain, gzip, zstd] = ["tar", "tar+gzip", "tar+zstd"]
+            .map(|form| format!("application/vnd.oci.image.layer.v1.{form}"));
+        let known = manifest(&[&plain, &gzip, &zstd, DOCKER_LAYER]);
+        check_layers("os", &known).unwrap();
+        let other = manifest(&[&gzip, "application/vnd.example.model"]);
+        let error = check_layers("os", &other).unwrap_err();
+        assert!(error.is_final());
+        let text = error.to_string();
+        assert!(
+            text.ends_with("is of type application/vnd.example.model, which is no layer of files"),
+            "{text}"
+        );
+        assert!(has_tail(&known));
+        assert!(!has_tail(&manifest(&[&plain, &gzip])));
     }
 
     #[test]

@@ -30,6 +30,12 @@ const ORIGIN: &str = "origin";
 const CONTAINER: &str = "container-image-reference";
 const CUSTOM_URL: &str = "custom-url";
 
+const DESCRIPTION: &str = "custom-description";
+
+/// Who made a deployment, as `rpm-ostree status` shows it. Clients know these words of OpenShift's
+/// MCO.
+const MAKER: &str = "Managed by machine-config-operator";
+
 /// Prefix of rpm-ostree's custom origins for images.
 const PIVOT: &str = "pivot://";
 
@@ -101,7 +107,7 @@ pub(super) fn of_repository(image: &str, checksum: &str) -> KeyFile {
     let origin = KeyFile::new();
     origin.set_string(ORIGIN, "refspec", checksum);
     origin.set_string(ORIGIN, CUSTOM_URL, &format!("{PIVOT}{image}"));
-    origin.set_string(ORIGIN, "custom-description", "Managed by slipway");
+    origin.set_string(ORIGIN, DESCRIPTION, MAKER);
     origin
 }
 
@@ -158,9 +164,11 @@ mod tests {
             );
         }
         assert_eq!(image(&of_native("r/os:3")).as_deref(), Some("r/os:3"));
+        let made = of_repository("r/os:3", "c");
+        assert_eq!(image(&made).as_deref(), Some("r/os:3"));
         assert_eq!(
-            image(&of_repository("r/os:3", "c")).as_deref(),
-            Some("r/os:3")
+            made.string(ORIGIN, "custom-description").unwrap(),
+            "Managed by machine-config-operator"
         );
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use node_update::pull::by_digest;
 use ostree_ext::container::store;
 use ostree_ext::container::{ImageReference, Transport};
 use ostree_ext::gio::Cancellable;
@@ -62,11 +63,11 @@ pub(super) fn drop_others(repo: &ostree::Repo, needed: &BTreeSet<String>) -> Res
     Ok(unneeded.len())
 }
 
-/// An image in the library's form.
+/// An image in the library's form, by its digest where it has one.
 pub(super) fn reference(image: &str) -> ImageReference {
     ImageReference {
         transport: Transport::Registry,
-        name: image.to_owned(),
+        name: by_digest(image).into_owned(),
     }
 }
 

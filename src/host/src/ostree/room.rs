@@ -19,6 +19,15 @@ pub(super) fn free(path: &Path) -> Result<u64> {
     Ok(stat.blocks_available().saturating_mul(stat.fragment_size()))
 }
 
+/// Bytes of a block below `path`: no file takes less.
+pub(super) fn block(path: &Path) -> Result<u64> {
+    let stat = statvfs(path).map_err(|error| Error::Io {
+        path: path.display().to_string(),
+        source: error.into(),
+    })?;
+    Ok(stat.fragment_size())
+}
+
 /// Refuses what does not fit.
 pub(super) fn require(what: &str, place: &'static str, needed: u64, free: u64) -> Result<()> {
     if needed <= free {

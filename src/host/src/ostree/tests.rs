@@ -362,6 +362,48 @@ fn commits_that_cannot_be_booted_are_refused_with_what_they_lack() {
 }
 
 #[test]
+fn all_that_goes_to_boot_is_counted_in_blocks() {
+    let host = Host::new();
+    let block = 4096;
+    let needs = |change: fn(&Path)| {
+        let commit = host.commit("2", change);
+        let kernel = bootable::kernel(&host.open().repo(), &commit, "os").unwrap();
+        kernel.bytes(block) / block
+    };
+    // Kernel, initramfs, and the directory that they are in.
+    let least = needs(|_| ());
+    assert_eq!(least, 3);
+    let trees = |root: &Path| {
+        put(root, "usr/lib/modules/1.0/dtb/one.dtb", &[1; 4097]);
+        put(root, "usr/lib/modules/1.0/dtb/vendor/two.dtb", b"2");
+    };
+    assert_eq!(needs(trees) - least, 2 + 1 + 2);
+    assert_eq!(
+        needs(|root| {
+            put(root, "usr/lib/modules/1.0/dtb/one.dtb", &[1; 4097]);
+            put(root, "usr/lib/modules/1.0/devicetree", &[1; 4096]);
+            put(root, "usr/lib/modules/1.0/.vmlinuz.hmac", b"hash");
+        }) - least,
+        2,
+        "one device tree takes the place of all"
+    );
+}
+
+#[test]
+fn other_device_trees_are_another_copy_in_boot() {
+    let host = Host::new();
+    let checksums = |tree: &'static [u8]| {
+        let commit = host.commit("2", |root| {
+            put(root, "usr/lib/modules/1.0/dtb/one.dtb", tree);
+        });
+        let kernel = bootable::kernel(&host.open().repo(), &commit, "os").unwrap();
+        kernel.checksums
+    };
+    assert_ne!(checksums(b"1"), checksums(b"2"));
+    assert_eq!(checksums(b"1"), checksums(b"1"));
+}
+
+#[test]
 fn a_layered_origin_is_refused_by_key() {
     let host = Host::new();
     let id = host.open().booted().unwrap();

@@ -54,14 +54,15 @@ pub fn read_limit(path: &Path) -> Result<Option<NonZeroU64>, InvalidLimit> {
 /// The rate of a file, and this system's clock.
 #[derive(Debug)]
 pub(super) struct FilePace {
-    path: PathBuf,
+    /// None: there is no limit.
+    path: Option<PathBuf>,
     began: Instant,
 }
 
 impl FilePace {
-    pub(super) fn new(path: &Path) -> Self {
+    pub(super) fn new(path: Option<&Path>) -> Self {
         Self {
-            path: path.to_owned(),
+            path: path.map(Path::to_owned),
             began: Instant::now(),
         }
     }
@@ -77,7 +78,7 @@ impl Pace for FilePace {
     }
 
     fn rate(&self) -> Result<Option<NonZeroU64>, InvalidLimit> {
-        read_limit(&self.path)
+        self.path.as_deref().map_or(Ok(None), read_limit)
     }
 }
 

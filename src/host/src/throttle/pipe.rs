@@ -8,10 +8,18 @@ use super::gate::{Gate, Pace};
 /// Bytes that are read at once: what one pipe of the kernel holds.
 const CHUNK: usize = 64 << 10;
 
-/// Copies until the end, or until the reader has closed its end. Both ends are closed then: the
-/// reader finds the end, and the writer that it has no reader.
+/// Most bytes that are read, and dropped, after the reader has closed its end.
+///
+/// A reader of an archive stops at the archive's end. A layer of the form zstd:chunked has the
+/// index of its chunks behind that, and skopeo proves a layer's digest once all is read. The index
+/// of an OS has some MiB.
+pub(super) const TAIL: usize = 64 << 20;
+
+/// Copies until the end. Once the reader has closed its end, no more than [`TAIL`] follow. Both
+/// ends are closed then: the reader finds the end, and a writer with more that it has no reader.
 pub(super) fn copy<P: Pace>(mut from: File, mut to: File, gate: &Gate<P>) -> io::Result<()> {
     let mut buffer = vec![0; CHUNK];
+    let mut dropped = None;
     loop {
         let length = match from.read(&mut buffer) {
             Ok(0) => return Ok(()),
@@ -20,15 +28,24 @@ pub(super) fn copy<P: Pace>(mut from: File, mut to: File, gate: &Gate<P>) -> io:
             Err(error) => return Err(error),
         };
         let mut left = buffer.get(..length).unwrap_or_default();
+        if dropped.is_some_and(|dropped| dropped > TAIL) {
+            return Ok(());
+        }
         while !left.is_empty() {
             let (now, later) = left
                 .split_at_checked(gate.pass(left.len()))
                 .unwrap_or((left, &[]));
+            left = later;
+            if let Some(dropped) = &mut dropped {
+                *dropped += now.len();
+                continue;
+            }
             match to.write_all(now) {
-                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                    dropped = Some(now.len());
+                }
                 written => written?,
             }
-            left = later;
         }
     }
 }

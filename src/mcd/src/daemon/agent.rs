@@ -6,12 +6,11 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use api::machineconfiguration::{NodeState, NodeStatus, PhaseName, annotation};
+use api::machineconfiguration::{NodeState, PhaseName, annotation};
 use chassis::report::Chain;
 use cluster::access::Access;
 use host::files::Root;
 use host::journal::JournalStore;
-use host::record;
 use jiff::{SignedDuration, Timestamp};
 use node::drain::PodName;
 use node::watch::ObservedNode;
@@ -32,8 +31,8 @@ use super::metrics::DaemonMetrics;
 use super::node_object::Reported;
 use super::planning::{self, Planner};
 use super::publish::Publisher;
-use super::{adopt, apply, desired, observe, prepare, return_to_service, verify};
-use crate::protocol::{Guard, HelperOutcome, Verb, VerifyDetails};
+use super::{apply, desired, observe, prepare, return_to_service, verify};
+use crate::protocol::{HelperOutcome, Verb, VerifyDetails};
 
 /// Everything one node's daemon acts with.
 #[derive(Debug)]

@@ -59,11 +59,11 @@ pub(super) fn run(
         );
     }
     let puller = host::pull::lay_out(&context.root, HOME, &settings)?;
-    let runs_skopeo = limit.map(|(bytes_per_second, file)| {
+    if let Some((bytes_per_second, _)) = limit {
         info!(image, bytes_per_second, "fetches under a limit");
-        limited_skopeo::command(file)
-    });
-    let fetched = pull_by(context, image, puller, settings.proxy.clone(), runs_skopeo);
+    }
+    let limit_file = limit.map(|(_, file)| file);
+    let fetched = pull_by(context, image, puller, settings.proxy.clone(), limit_file);
     host::pull::remove(&context.root, HOME)?;
     let fetched = fetched?;
     info!(
@@ -115,7 +115,7 @@ fn pull_by(
     image: &str,
     puller: Puller,
     proxy: Option<Vec<(String, String)>>,
-    runs_skopeo: Option<(PathBuf, Vec<String>)>,
+    limit_file: Option<&str>,
 ) -> anyhow::Result<Fetched> {
     let mut environment = proxy.unwrap_or_else(proxy_environment);
     environment.extend(puller.environment);
@@ -126,7 +126,8 @@ fn pull_by(
         authfile: puller.authfile.map(PathBuf::from),
         options: puller.options,
         environment,
-        runs_skopeo,
+        relay: limited_skopeo::command(limit_file),
+        is_limited: limit_file.is_some(),
         scratch: PathBuf::from(SCRATCH),
     };
     Ok(fetcher.fetch(image, &needed(&context.store())?)?)

@@ -1,4 +1,5 @@
-//! `limited-skopeo`: this program in the place of skopeo, for a fetch under a limit.
+//! `limited-skopeo`: this program in the place of skopeo, for a fetch under a limit, and for layers
+//! that have more than an archive.
 
 use std::path::{Path, PathBuf};
 
@@ -7,10 +8,13 @@ use host::throttle;
 use super::self_check::SELF;
 use crate::protocol::{HelperReport, Verb};
 
+/// In the place of a file: there is no limit.
+const NO_LIMIT: &str = "-";
+
 /// This program and the arguments that precede those of skopeo.
-pub(super) fn command(limit_file: &str) -> (PathBuf, Vec<String>) {
+pub(super) fn command(limit_file: Option<&str>) -> (PathBuf, Vec<String>) {
     let verb = Verb::LimitedSkopeo {
-        limit_file: limit_file.to_owned(),
+        limit_file: limit_file.unwrap_or(NO_LIMIT).to_owned(),
         arguments: Vec::new(),
     };
     (PathBuf::from(SELF), verb.words())
@@ -18,7 +22,8 @@ pub(super) fn command(limit_file: &str) -> (PathBuf, Vec<String>) {
 
 /// Runs skopeo to its end. The image library quotes standard error and the exit code.
 pub(super) fn run(limit_file: &str, arguments: &[String]) -> anyhow::Result<HelperReport> {
-    let status = throttle::run(arguments, Path::new(limit_file))?;
+    let limit_file = (limit_file != NO_LIMIT).then(|| Path::new(limit_file));
+    let status = throttle::run(arguments, limit_file)?;
     Ok(if status.success() {
         HelperReport::done()
     } else {

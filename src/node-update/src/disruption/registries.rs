@@ -5,15 +5,26 @@
 //!
 //! Source: `docs/reference/daemon.md`, "Registries and drains"; containers-registries.conf(5).
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 
-/// `registries.conf`, version 2, as far as it is looked at.
+/// `registries.conf`, as far as it is looked at.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 pub(super) struct Registries {
     unqualified_search_registries: Vec<String>,
     #[serde(rename = "registry")]
     registries: Vec<Registry>,
+    /// The lists of version 1, which are compared as a whole.
+    #[serde(rename = "registries")]
+    lists: BTreeMap<String, List>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+struct List {
+    registries: Vec<String>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
@@ -56,6 +67,9 @@ pub(super) fn why_unsafe(old: &Registries, new: &Registries) -> Option<String> {
             "unqualified-search-registries is no longer what it was, perhaps with more after it"
                 .to_owned(),
         );
+    }
+    if old.lists != new.lists {
+        return Some("the lists of version 1 change".to_owned());
     }
     for registry in &old.registries {
         let key = registry.key();
@@ -198,6 +212,10 @@ mod tests {
     fn all_else_needs_a_drain_and_says_why() {
         let new = "[[registry]]\nlocation = \"new.io\"\n";
         for (now, said) in [
+            (
+                format!("{BASE}[registries.block]\nregistries = [\"c.io\"]\n"),
+                "the lists of version 1 change",
+            ),
             (
                 BASE.replace(", \"b.io\"", ""),
                 "unqualified-search-registries is no longer what it was, perhaps with more after it",

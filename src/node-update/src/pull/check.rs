@@ -6,7 +6,7 @@ use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde::de::{self, Deserializer};
+use serde::de::{self, Deserializer, IgnoredAny};
 use serde::{Deserialize, de::DeserializeOwned};
 use toml::Spanned;
 
@@ -20,8 +20,10 @@ use crate::disruption::REGISTRIES;
 pub fn check(path: &str, bytes: &[u8]) -> Result<(), String> {
     let is_dropin =
         || name_below(path, REGISTRIES_DROPINS).is_some_and(|name| has_extension(name, "conf"));
-    let checked = if path == REGISTRIES || is_dropin() {
-        check_registries(bytes)
+    let checked = if path == REGISTRIES {
+        check_registries(bytes, VersionOne::Allowed)
+    } else if is_dropin() {
+        check_registries(bytes, VersionOne::Refused)
     } else if path == POLICY {
         check_policy(bytes)
     } else if CREDENTIALS.contains(&path) {
@@ -45,7 +47,14 @@ struct Fault {
     why: String,
 }
 
-/// `registries.conf`, version 2, as far as it is checked. Version 1 has none of these members.
+/// Whether lists of version 1 may be in a file: in a drop-in they may not.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum VersionOne {
+    Allowed,
+    Refused,
+}
+
+/// `registries.conf`, as far as it is checked.
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
 struct Registries {
@@ -53,23 +62,89 @@ struct Registries {
     registries: Vec<Spanned<Registry>>,
     #[serde(default)]
     short_name_mode: Option<Spanned<String>>,
+    #[serde(default)]
+    unqualified_search_registries: Option<Vec<Spanned<String>>>,
+    #[serde(default)]
+    credential_helpers: Option<IgnoredAny>,
+    #[serde(default)]
+    aliases: Option<IgnoredAny>,
+    /// Those of version 1.
+    #[serde(default, rename = "registries")]
+    lists: Lists,
+}
+
+/// The tables of version 1.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Lists {
+    search: List,
+    insecure: List,
+    block: List,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct List {
+    registries: Option<Spanned<Vec<String>>>,
+}
+
+impl Registries {
+    /// Whether it has a member of version 2.
+    const fn is_version_2(&self) -> bool {
+        !self.registries.is_empty()
+            || self.short_name_mode.is_some()
+            || self.unqualified_search_registries.is_some()
+            || self.credential_helpers.is_some()
+            || self.aliases.is_some()
+    }
+}
+
+impl Lists {
+    /// Where the first list begins that has an entry.
+    fn start(&self) -> Option<usize> {
+        let lists = [&self.search, &self.insecure, &self.block].into_iter();
+        let filled = lists
+            .filter_map(|list| list.registries.as_ref())
+            .filter(|list| !list.get_ref().is_empty());
+        filled.map(|list| list.span().start).min()
+    }
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
 struct Registry {
     #[serde(default)]
-    prefix: String,
+    prefix: Option<Spanned<String>>,
     #[serde(default)]
     location: Option<Spanned<String>>,
+    #[serde(default)]
+    pull_from_mirror: Option<Spanned<String>>,
     #[serde(default)]
     mirror_by_digest_only: bool,
     #[serde(default, rename = "mirror")]
     mirrors: Vec<Spanned<Mirror>>,
-    #[serde(default, rename = "blocked")]
-    _blocked: bool,
-    #[serde(default, rename = "insecure")]
-    _insecure: bool,
+    #[serde(default)]
+    blocked: bool,
+    #[serde(default)]
+    insecure: bool,
+}
+
+impl Registry {
+    fn prefix(&self) -> &str {
+        let prefix = self.prefix.as_ref();
+        prefix.map_or("", |prefix| prefix.get_ref().trim_end_matches('/'))
+    }
+
+    /// What image tools compare registries by: where they are, or else which names they serve.
+    fn key(&self) -> &str {
+        let location = self.location.as_ref();
+        let location = location.map_or("", |location| location.get_ref().trim_end_matches('/'));
+        if location.is_empty() {
+            self.prefix()
+        } else {
+            location
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -83,7 +158,7 @@ struct Mirror {
     _insecure: bool,
 }
 
-fn check_registries(bytes: &[u8]) -> Result<(), Fault> {
+fn check_registries(bytes: &[u8], version_1: VersionOne) -> Result<(), Fault> {
     let text = std::str::from_utf8(bytes).map_err(|error| Fault {
         line: Some(line_at(bytes, error.valid_up_to())),
         why: "it is not UTF-8".to_owned(),
@@ -96,25 +171,66 @@ fn check_registries(bytes: &[u8]) -> Result<(), Fault> {
         line: error.span().map(|span| line_at(bytes, span.start)),
         why: format!("invalid TOML: {}", error.message()),
     })?;
-    for registry in &read.registries {
+    if let Some(start) = read.lists.start() {
+        let why = if version_1 == VersionOne::Refused {
+            "a drop-in has lists of version 1 (registries.search, registries.insecure, \
+             registries.block): it needs version 2"
+        } else {
+            "lists of version 1 (registries.search, registries.insecure, registries.block) are \
+             mixed with settings of version 2"
+        };
+        if version_1 == VersionOne::Refused || read.is_version_2() {
+            return Err(at(start, why.to_owned()));
+        }
+    }
+    for name in read.unqualified_search_registries.iter().flatten() {
+        let why = "an entry of unqualified-search-registries";
+        check_location(name).map_err(|fault| at(name.span().start, format!("{why} {fault}")))?;
+    }
+    for (number, registry) in read.registries.iter().enumerate() {
         let start = registry.span().start;
         let registry = registry.get_ref();
+        if let Some(prefix) = &registry.prefix {
+            check_prefix(prefix).map_err(|fault| {
+                let why = format!("the prefix of a registry {fault}");
+                at(prefix.span().start, why)
+            })?;
+        }
+        if let Some(pulls) = &registry.pull_from_mirror
+            && !pulls.get_ref().is_empty()
+        {
+            let why = "a registry has pull-from-mirror, which is a setting of its mirrors";
+            return Err(at(pulls.span().start, why.to_owned()));
+        }
+        let before = read.registries.iter().take(number).map(Spanned::get_ref);
+        for other in before.filter(|other| other.key() == registry.key()) {
+            for (member, differs) in [
+                ("insecure", other.insecure != registry.insecure),
+                ("blocked", other.blocked != registry.blocked),
+            ] {
+                if differs {
+                    let key = registry.key();
+                    let why = format!("registry {key:?} is there before with another {member}");
+                    return Err(at(start, why));
+                }
+            }
+        }
         match &registry.location {
             Some(location) => {
                 let why = "the location of a registry";
                 check_location(location)
                     .map_err(|fault| at(location.span().start, format!("{why} {fault}")))?;
             }
-            None if registry.prefix.is_empty() => {
+            None if registry.prefix().is_empty() => {
                 return Err(at(
                     start,
                     "a registry has neither prefix nor location".to_owned(),
                 ));
             }
-            None if !registry.prefix.starts_with("*.") => {
+            None if !registry.prefix().starts_with("*.") => {
                 let why = format!(
                     "registry {:?} has no location, which only a prefix such as *.example.com allows",
-                    registry.prefix
+                    registry.prefix()
                 );
                 return Err(at(start, why));
             }
@@ -153,6 +269,20 @@ fn check_registries(bytes: &[u8]) -> Result<(), Fault> {
             let why = format!("short-name-mode is {word:?}, not enforcing, permissive or disabled");
             return Err(at(mode.span().start, why));
         }
+    }
+    Ok(())
+}
+
+/// A wildcard serves the names of hosts: image tools compare no more with it.
+fn check_prefix(prefix: &Spanned<String>) -> Result<(), String> {
+    let text = prefix.get_ref().trim_end_matches('/');
+    if text.contains("://") {
+        return Err(format!("is {text:?}: it must not begin with a scheme"));
+    }
+    if text.starts_with("*.") && text.contains(['/', '@', ':']) {
+        return Err(format!(
+            "is {text:?}: a wildcard is followed by the name of a host alone, without /, @ or :"
+        ));
     }
     Ok(())
 }

@@ -6,6 +6,8 @@
 
 use serde_json::Value;
 
+use super::by_digest;
+
 /// What a policy says of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PolicyVerdict {
@@ -25,8 +27,11 @@ pub fn verdict(policy: &[u8], image: &str) -> PolicyVerdict {
     let docker = policy
         .get("transports")
         .and_then(|transports| transports.get("docker"));
-    let of_scope =
-        docker.and_then(|docker| scopes(image).iter().find_map(|scope| docker.get(scope)));
+    let of_scope = docker.and_then(|docker| {
+        scopes(&by_digest(image))
+            .iter()
+            .find_map(|scope| docker.get(scope))
+    });
     let requirements = of_scope.or_else(|| policy.get("default"));
     let Some(requirements) = requirements.and_then(Value::as_array) else {
         return PolicyVerdict::Refused;
@@ -83,7 +88,7 @@ mod tests {
         let [accept, reject] =
             ["insecureAcceptAnything", "reject"].map(|kind| json!([{ "type": kind }]));
         let policy = json!({"default": accept, "transports": {"docker": {
-            "r:5000": reject, "r:5000/a/os": accept, "*.example.com": reject,
+            "r:5000": reject, "r:5000/a/os": accept, "r:5000/a/os@sha256:2": reject, "*.example.com": reject,
             "signed": [{"type": "insecureAcceptAnything"}, {"type": "signedBy"}],
         }}});
         let policy = policy.to_string().into_bytes();
@@ -92,6 +97,7 @@ mod tests {
             ("r:5000/b/os@sha256:1", PolicyVerdict::Refused),
             ("r:5000/a/os@sha256:1", PolicyVerdict::Accepted),
             ("r:5000/a/os:1", PolicyVerdict::Accepted),
+            ("r:5000/a/os:1@sha256:2", PolicyVerdict::Refused),
             ("q.example.com/os", PolicyVerdict::Refused),
             ("quay.io/os", PolicyVerdict::Accepted),
             ("signed/os", PolicyVerdict::BySignature),

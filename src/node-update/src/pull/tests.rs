@@ -32,6 +32,7 @@ fn text(settings: &PullSettings, path: &str) -> String {
 
 #[test]
 fn what_is_malformed_is_named_with_its_line() {
+    const DROPIN: &str = "/etc/containers/registries.conf.d/x.conf";
     let config = "/var/lib/kubelet/config.json";
     for (path, content, said) in [
         (
@@ -74,6 +75,61 @@ fn what_is_malformed_is_named_with_its_line() {
             REGISTRIES,
             "short-name-mode = \"on\"\n",
             "line 1: short-name-mode is \"on\"",
+        ),
+        (
+            DROPIN,
+            "\n[registries.search]\nregistries = [\"a.io\"]\n",
+            "line 3: a drop-in has lists of version 1",
+        ),
+        (
+            REGISTRIES,
+            "unqualified-search-registries = [\"a.io\"]\n[registries.block]\nregistries = [\"b.io\"]\n",
+            "line 3: lists of version 1 (registries.search, registries.insecure, registries.block) are mixed",
+        ),
+        (
+            REGISTRIES,
+            "[registries.insecure]\nregistries = [\"b.io\"]\n[[registry]]\nlocation = \"a\"\n",
+            "line 2: lists of version 1 (registries.search, registries.insecure, registries.block) are mixed",
+        ),
+        (
+            REGISTRIES,
+            "[[registry]]\nlocation = \"a/\"\n[[registry]]\nprefix = \"b\"\nlocation = \"a\"\ninsecure = true\n",
+            "line 3: registry \"a\" is there before with another insecure",
+        ),
+        (
+            REGISTRIES,
+            "[[registry]]\nlocation = \"a\"\nblocked = true\n[[registry]]\nprefix = \"b\"\nlocation = \"a\"\n",
+            "line 4: registry \"a\" is there before with another blocked",
+        ),
+        (
+            REGISTRIES,
+            "[[registry]]\nprefix = \"*.example.com/x\"\nlocation = \"a\"\n",
+            "line 2: the prefix of a registry is \"*.example.com/x\": a wildcard is followed",
+        ),
+        (
+            REGISTRIES,
+            "[[registry]]\nprefix = \"*.example.com:5000\"\n",
+            "line 2: the prefix of a registry is \"*.example.com:5000\": a wildcard is followed",
+        ),
+        (
+            REGISTRIES,
+            "[[registry]]\nprefix = \"*.example.com@x\"\n",
+            "line 2: the prefix of a registry is \"*.example.com@x\": a wildcard is followed",
+        ),
+        (
+            REGISTRIES,
+            "[[registry]]\nprefix = \"https://a\"\nlocation = \"a\"\n",
+            "line 2: the prefix of a registry is \"https://a\": it must not begin with a scheme",
+        ),
+        (
+            REGISTRIES,
+            "[[registry]]\nlocation = \"a\"\npull-from-mirror = \"all\"\n",
+            "line 3: a registry has pull-from-mirror, which is a setting of its mirrors",
+        ),
+        (
+            REGISTRIES,
+            "unqualified-search-registries = [\n\"https://a\"]\n",
+            "line 2: an entry of unqualified-search-registries is \"https://a\": it must not",
         ),
         (POLICY, "{\n \"default\": [\n}", "line 3: it is not JSON: "),
         (
