@@ -243,7 +243,8 @@ mod tests {
     #[test]
     fn the_operators_image_is_of_the_container_of_its_name() {
         let image = |containers: Value| {
-            let object = json!({ "spec": { "template": { "spec": { "containers": containers } } } });
+            let object =
+                json!({ "spec": { "template": { "spec": { "containers": containers } } } });
             operator_image(&serde_json::from_value(object).unwrap())
         };
         let own = json!({ "name": "machine-config-operator", "image": "own" });
