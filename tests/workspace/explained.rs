@@ -30,8 +30,10 @@ const APART: &[&str] = &[
 
 /// Words of two parts that no one is shown as a reason: kinds, fields and values of other programs.
 const OTHER: &[&str] = &[
+    "AdditionalTrustBundle",
     "AlreadyExists",
     "Busy",
+    "CloudProviderCAData",
     "ClusterFirst",
     "ClusterIP",
     "ClusterImagePolicy",
@@ -98,6 +100,7 @@ const OTHER: &[&str] = &[
     "ReplicaFailure",
     "RequiredPools",
     "RollingUpdate",
+    "RootCAData",
     "RuntimeDefault",
     "ServerTimeout",
     "ServiceAccount",

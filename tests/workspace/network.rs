@@ -108,8 +108,8 @@ fn each_pod_with_a_network_of_its_own_has_a_policy_for_its_ports() {
     assert!(count >= 3, "only {count}");
 }
 
-/// Names of the ports that a container serves over TLS, to clients that show a certificate: those of
-/// `--listen`, which demands the server's own.
+/// Names of the ports that a container serves over TLS, to clients that show a certificate: those
+/// of `--listen`, which demands the server's own.
 fn served_over_tls(workload: &Deployed) -> Vec<&Value> {
     let args = workload.at("/spec/template/spec/containers/0/args");
     let args = args.as_array().into_iter().flatten();

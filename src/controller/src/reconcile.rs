@@ -280,7 +280,7 @@ impl Controller {
                 }
             }
         }
-        self.report_unlabelled(unlabelled, snapshot);
+        self.report_unlabelled(&unlabelled, snapshot);
         let writes = writes.into_iter().map(async |(write, pool)| {
             let result = self.requests.write_node(&write).await;
             (write.node, pool, result)

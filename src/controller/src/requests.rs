@@ -187,8 +187,8 @@ impl Requests {
         self.find(&path).await
     }
 
-    /// Makes the cluster's settings, which ask for nothing; nothing where they are there, or the API
-    /// has no such kind.
+    /// Makes the cluster's settings, which ask for nothing; nothing where they are there, or the
+    /// API has no such kind.
     ///
     /// # Errors
     /// All of [`Error`].

@@ -38,7 +38,7 @@ const INVALID: &str = "InvalidNodeDisruptionPolicy";
 const FAULTS: usize = 10;
 
 impl Controller {
-    /// Makes the cluster's settings, where nobody has, and puts the node disruption policies in
+    /// Makes the cluster's settings, where there are none, and puts the node disruption policies in
     /// force.
     pub(crate) async fn reconcile_settings(&self) -> Result<Next, wire::Error> {
         let known = match self.store.settings.get(machine_configuration::NAME) {

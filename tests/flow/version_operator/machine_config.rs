@@ -61,8 +61,8 @@ pub(crate) struct Scene {
 }
 
 impl Scene {
-    /// A cluster at the release before, with its controller.
-    pub(crate) async fn start(name: &str) -> Result<(Self, Process)> {
+    /// A cluster at the release before, with its controller and its operator.
+    pub(crate) async fn start(name: &str) -> Result<(Self, [Process; 2])> {
         let cluster = Cluster::start(name, 4).await?;
         let client = cluster.control_plane.client().await?;
         let this = Self {
@@ -157,10 +157,19 @@ impl Scene {
         Ok(())
     }
 
-    fn run_controller(&self, version: &str) -> Result<Process> {
+    /// Both processes of a release: they share nothing but the cluster.
+    fn run_controller(&self, version: &str) -> Result<[Process; 2]> {
+        Ok([
+            self.run_one("mcc", "pools", version)?,
+            self.run_one("mco", "cluster", version)?,
+        ])
+    }
+
+    fn run_one(&self, name: &str, duties: &str, version: &str) -> Result<Process> {
         let kubeconfig = self.cluster.control_plane.admin_kubeconfig();
         let arguments = [
             "start".to_owned(),
+            format!("--duties={duties}"),
             format!("--kubeconfig={}", kubeconfig.display()),
             format!("--release-version={version}"),
             "--leader-elect=false".to_owned(),
@@ -168,7 +177,7 @@ impl Scene {
             "--v=4".to_owned(),
         ];
         let program = Programs::built()?.path("mcc")?;
-        let name = format!("mcc-{version}");
+        let name = format!("{name}-{version}");
         Process::start(&name, &program, arguments, &self.cluster.dir)
     }
 
@@ -246,6 +255,7 @@ impl Scene {
             ("30", "daemon/namespace.yaml"),
             ("32", "daemon/daemonset.yaml"),
             ("40", "release/images.yaml"),
+            ("51", "operator/deployment.yaml"),
             ("61", "controller/deployment.yaml"),
             ("90", "cluster-operator/machine-config.yaml"),
         ] {

@@ -1,8 +1,8 @@
 //! What a certificate says of itself: the subject of a client's, and what people read of others.
 //!
 //! The TLS library verifies certificates and does not tell their subjects. Only a certificate that
-//! it has verified makes an identity here. A crate for X.509 would bring a second generation of those
-//! for its encoding.
+//! it has verified makes an identity here. A crate for X.509 would bring a second generation of
+//! those for its encoding.
 //!
 //! - [`facts`]: who it is of, who signed it, and how long it holds
 

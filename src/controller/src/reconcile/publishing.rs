@@ -85,11 +85,11 @@ impl Controller {
     /// Says of nodes why they did not get the labels of the pool that they were made for.
     pub(super) fn report_unlabelled(
         &self,
-        unlabelled: BTreeMap<String, Unlabelled>,
+        unlabelled: &BTreeMap<String, Unlabelled>,
         snapshot: &Snapshot,
     ) {
         let known = std::mem::replace(&mut *lock(&self.unlabelled), unlabelled.clone());
-        for (name, why) in &unlabelled {
+        for (name, why) in unlabelled {
             if known.get(name) != Some(why)
                 && let Some(node) = snapshot.nodes.get(name)
             {

@@ -143,7 +143,7 @@ fn makes(reply: Reply) -> Call {
     Call::post(&format!("{ALL}?{MANAGER}"), body, reply)
 }
 
-/// Settings that nobody wrote, as the API server answers them.
+/// Settings that no user wrote, as the API server answers them.
 fn made() -> Value {
     json!({
         "metadata": { "name": "cluster", "uid": "uid-cluster", "resourceVersion": "7", "generation": 1 },
@@ -152,7 +152,7 @@ fn made() -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn settings_that_nobody_wrote_are_made_and_the_defaults_are_in_force() {
+async fn settings_that_no_user_wrote_are_made_and_the_defaults_are_in_force() {
     let mut object = made();
     let mut condition = condition("NodeDisruptionPolicyDegraded", false, "AsExpected", "");
     condition["observedGeneration"] = json!(1);
