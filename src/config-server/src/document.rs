@@ -50,7 +50,9 @@ impl Document {
         let files = self.value.pointer_mut("/storage/files");
         let files = files.and_then(Value::as_array_mut).into_iter().flatten();
         for file in files.filter(|file| file["path"] == KUBECONFIG) {
-            file["contents"]["source"] = to_data_url(kubeconfig.as_bytes()).into();
+            if let Some(source) = file.pointer_mut("/contents/source") {
+                *source = to_data_url(kubeconfig.as_bytes()).into();
+            }
         }
         self.value.to_string()
     }

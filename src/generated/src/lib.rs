@@ -24,3 +24,6 @@ pub mod registries;
 pub mod runtime;
 pub mod templates;
 pub mod tls;
+
+#[cfg(test)]
+mod zeros;

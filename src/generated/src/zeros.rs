@@ -15,14 +15,15 @@ use api::config::{
 use api::machineconfiguration::{ContainerRuntimeConfig, KubeletConfig, MachineConfigPool};
 use api::operator::ImageContentSourcePolicy;
 use api::rollout;
-use generated::kubelet::{KubeletBase, compose};
-use generated::pools::PoolFacts;
-use generated::registries::RegistryFacts;
-use generated::{features, kubelet, node_settings, registries, runtime};
 use pool::policy::RolloutPolicy;
 use pool::view::PoolView;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+
+use crate::kubelet::{KubeletBase, compose};
+use crate::pools::PoolFacts;
+use crate::registries::RegistryFacts;
+use crate::{features, kubelet, node_settings, registries, runtime};
 
 /// Fields whose zero is a wish: their types tell it from an absent one.
 const WISHES: &[(&str, &str)] = &[
@@ -77,17 +78,20 @@ fn registry(facts: &RegistryFacts<'_>) -> Result<String, String> {
 
 /// One object of each kind that people write, with its required fields and little more.
 fn cases() -> Vec<Case> {
-    let object =
-        |spec: Value| json!({ "metadata": { "name": "cluster", "uid": "u" }, "spec": spec });
+    let all = [options(), images(), policies(), nodes_and_pools()];
+    all.into_iter().flatten().collect()
+}
+
+fn object(spec: &Value) -> Value {
+    json!({ "metadata": { "name": "cluster", "uid": "u" }, "spec": spec })
+}
+
+fn options() -> Vec<Case> {
     let selector = json!({ "matchLabels": { "pool": "worker" } });
-    let key = "LS0tLS1CRUdJTiBQVUJMSUMgS0VZLS0tLS0KTUZrd0V3WUhLb1pJemowQ0FRWUlLb1pJemowREFRY0RRZ0FFCi0tLS0tRU5EIFBVQkxJQyBLRVktLS0tLQo=";
-    let policy =
-        json!({ "rootOfTrust": { "policyType": "PublicKey", "publicKey": { "keyData": key } } });
-    let mirrors = json!([{ "source": "a.example/b", "mirrors": ["m.example/b"] }]);
     vec![
         Case {
             definition: "deploy/crds/kubeletconfigs.yaml",
-            object: object(json!({
+            object: object(&json!({
                 "machineConfigPoolSelector": selector, "kubeletConfig": { "maxPods": 100 }
             })),
             made: |object| {
@@ -99,7 +103,7 @@ fn cases() -> Vec<Case> {
         },
         Case {
             definition: "deploy/crds/containerruntimeconfigs.yaml",
-            object: object(json!({
+            object: object(&json!({
                 "machineConfigPoolSelector": selector, "containerRuntimeConfig": { "pidsLimit": 100 }
             })),
             made: |object| {
@@ -109,9 +113,15 @@ fn cases() -> Vec<Case> {
                 Ok(format!("{plan:#?}"))
             },
         },
+    ]
+}
+
+fn images() -> Vec<Case> {
+    let mirrors = json!([{ "source": "a.example/b", "mirrors": ["m.example/b"] }]);
+    vec![
         Case {
             definition: "deploy/cvo/crds/images.yaml",
-            object: object(json!({ "registrySources": { "insecureRegistries": ["a.example"] } })),
+            object: object(&json!({ "registrySources": { "insecureRegistries": ["a.example"] } })),
             made: |object| {
                 let image: Image = read(object)?;
                 registry(&RegistryFacts {
@@ -122,7 +132,7 @@ fn cases() -> Vec<Case> {
         },
         Case {
             definition: "deploy/cvo/crds/imagedigestmirrorsets.yaml",
-            object: object(json!({ "imageDigestMirrors": mirrors })),
+            object: object(&json!({ "imageDigestMirrors": mirrors })),
             made: |object| {
                 let set: ImageDigestMirrorSet = read(object)?;
                 registry(&RegistryFacts {
@@ -133,7 +143,7 @@ fn cases() -> Vec<Case> {
         },
         Case {
             definition: "deploy/cvo/crds/imagetagmirrorsets.yaml",
-            object: object(json!({ "imageTagMirrors": mirrors })),
+            object: object(&json!({ "imageTagMirrors": mirrors })),
             made: |object| {
                 let set: ImageTagMirrorSet = read(object)?;
                 registry(&RegistryFacts {
@@ -144,7 +154,7 @@ fn cases() -> Vec<Case> {
         },
         Case {
             definition: "deploy/openshift/crds/0000_10_config-operator_01_imagecontentsourcepolicies.crd.yaml",
-            object: object(json!({ "repositoryDigestMirrors": mirrors })),
+            object: object(&json!({ "repositoryDigestMirrors": mirrors })),
             made: |object| {
                 let policy: ImageContentSourcePolicy = read(object)?;
                 registry(&RegistryFacts {
@@ -153,9 +163,17 @@ fn cases() -> Vec<Case> {
                 })
             },
         },
+    ]
+}
+
+fn policies() -> Vec<Case> {
+    let key = "LS0tLS1CRUdJTiBQVUJMSUMgS0VZLS0tLS0KTUZrd0V3WUhLb1pJemowQ0FRWUlLb1pJemowREFRY0RRZ0FFCi0tLS0tRU5EIFBVQkxJQyBLRVktLS0tLQo=";
+    let policy =
+        json!({ "rootOfTrust": { "policyType": "PublicKey", "publicKey": { "keyData": key } } });
+    vec![
         Case {
             definition: "deploy/openshift/crds/0000_10_config-operator_01_clusterimagepolicies.crd.yaml",
-            object: object(json!({ "scopes": ["a.example/b"], "policy": policy })),
+            object: object(&json!({ "scopes": ["a.example/b"], "policy": policy })),
             made: |object| {
                 let policy: ClusterImagePolicy = read(object)?;
                 registry(&RegistryFacts {
@@ -178,9 +196,15 @@ fn cases() -> Vec<Case> {
                 })
             },
         },
+    ]
+}
+
+fn nodes_and_pools() -> Vec<Case> {
+    let selector = json!({ "matchLabels": { "pool": "worker" } });
+    vec![
         Case {
             definition: "deploy/openshift/crds/0000_10_config-operator_01_nodes-Default.crd.yaml",
-            object: object(json!({ "workerLatencyProfile": "MediumUpdateAverageReaction" })),
+            object: object(&json!({ "workerLatencyProfile": "MediumUpdateAverageReaction" })),
             made: |object| {
                 let settings: NodeSettings = read(object)?;
                 let node = Some(node_settings::read(&settings)?);
@@ -190,7 +214,7 @@ fn cases() -> Vec<Case> {
         },
         Case {
             definition: "deploy/crds/machineconfigpools.yaml",
-            object: object(json!({
+            object: object(&json!({
                 "machineConfigSelector": selector, "nodeSelector": selector, "maxUnavailable": "10%"
             })),
             made: |object| {
@@ -201,7 +225,7 @@ fn cases() -> Vec<Case> {
         },
         Case {
             definition: "deploy/crds/rolloutpolicies.yaml",
-            object: object(json!({
+            object: object(&json!({
                 "canaries": { "count": 1 }, "waves": [{ "size": "10%" }],
                 "windows": [{ "name": "night", "days": ["Sat"], "start": "22:00", "minutes": 240 }],
                 "quarantine": { "drainLimit": "1h" }
