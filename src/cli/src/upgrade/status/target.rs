@@ -56,8 +56,13 @@ pub(super) fn is_migration(history: &[serde_json::Value]) -> bool {
     let (Some(current), Some(previous)) = (history.first(), history.get(1)) else {
         return false;
     };
-    let is_same = |field: &str| text(current, field) == text(previous, field);
-    is_same("/version") && !is_same("/image")
+    let version = |entry| text(entry, "/version");
+    // A mirror has the same image under another name.
+    let image = |entry| {
+        let image = text(entry, "/image");
+        image.split_once('@').map_or(image, |(_, digest)| digest)
+    };
+    version(current) == version(previous) && image(current) != image(previous)
 }
 
 /// Where an update comes from.
