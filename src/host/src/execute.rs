@@ -107,10 +107,12 @@ pub enum Error {
 }
 
 fn in_words(action: &Action) -> String {
-    match action {
-        Action::RestartUnit { unit } => format!("restarting {unit} service failed"),
-        Action::ReloadUnit { unit } => format!("reloading {unit} configuration failed"),
-        other => format!("{} failed", describe(other)),
+    if let Action::RestartUnit { unit } = action {
+        format!("restarting {unit} service failed")
+    } else if let Action::ReloadUnit { unit } = action {
+        format!("reloading {unit} configuration failed")
+    } else {
+        format!("{} failed", describe(action))
     }
 }
 

@@ -221,7 +221,10 @@ impl<'a> StepExecutor<'a> {
                     id,
                     name,
                 },
-                other => other.into(),
+                other @ (accounts::Error::Database { .. }
+                | accounts::Error::Taken { .. }
+                | accounts::Error::Locked
+                | accounts::Error::Files(_)) => other.into(),
             }
         };
         Ok(OwnerIds {
