@@ -23,6 +23,9 @@ const SERVICE: &str = "iri-registry.service";
 /// Where each start of the service leaves a line.
 const STARTS: &str = "/var/lib/lab-starts";
 
+/// The host's record of its configuration.
+const RECORD: &str = "/etc/machine-config-daemon/currentconfig";
+
 const FORCE_FILE: &str = "/run/machine-config-daemon-force";
 
 #[tokio::test(flavor = "multi_thread")]
@@ -35,6 +38,8 @@ async fn a_file_edited_by_hand_is_found_and_never_overwritten_unasked() -> Resul
     env.cluster.all_done(POOL, &origin, DONE_WITHIN).await?;
 
     env.an_edit_is_found_at_once_and_so_is_its_repair(&origin)
+        .await?;
+    env.a_record_that_goes_comes_back_and_a_broken_one_shows(&origin)
         .await?;
     env.an_edit_stops_an_update_until_it_is_restored(&origin)
         .await?;
@@ -65,6 +70,29 @@ impl Env {
         let moves = "mv /etc/iri-registry /etc/iri && mv /etc/iri /etc/iri-registry";
         self.put(MANAGED)?;
         self.cluster.host(NODE)?.run(["sh", "-c", moves])?;
+        self.cluster.all_done(POOL, origin, DONE_WITHIN).await
+    }
+
+    async fn a_record_that_goes_comes_back_and_a_broken_one_shows(
+        &self,
+        origin: &str,
+    ) -> Result<()> {
+        self.run("rm", RECORD)?;
+        until("the record to be written again", SOON, async || {
+            let found = self.cluster.host(NODE)?.exec(["test", "-s", RECORD])?;
+            Ok(if found.code == Some(0) {
+                Ok(())
+            } else {
+                Err("it is not there".to_owned())
+            })
+        })
+        .await?;
+        self.cluster.all_done(POOL, origin, DONE_WITHIN).await?;
+        let script = format!("printf broken >{RECORD}");
+        self.cluster.host(NODE)?.run(["sh", "-c", &script])?;
+        self.is_degraded_by(&format!("broken record {RECORD}"))
+            .await?;
+        self.run("rm", RECORD)?;
         self.cluster.all_done(POOL, origin, DONE_WITHIN).await
     }
 

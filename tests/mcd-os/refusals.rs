@@ -185,13 +185,13 @@ fn a_plan_that_cannot_be_carried_out_is_refused_by_the_rehearsal() {
             "b1",
             "/etc/managed/x",
             "absent-user",
-            "cannot apply file /etc/managed/x: user \"absent-user\"",
+            "cannot apply file /etc/managed/x: failed to retrieve file ownership for file \"/etc/managed/x\": failed to retrieve UserID for username: absent-user",
         ),
         (
             "b2",
             "/home/core/x",
             "absent-user",
-            "cannot apply file /home/core/x: user \"absent-user\"",
+            "cannot apply file /home/core/x: failed to retrieve file ownership for file \"/home/core/x\": failed to retrieve UserID for username: absent-user",
         ),
         (
             "b3",

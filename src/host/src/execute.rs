@@ -58,6 +58,16 @@ pub enum Error {
         #[source]
         source: StepError,
     },
+    /// A service could not be reloaded or restarted. Clients of OpenShift's MCO look for these
+    /// words.
+    #[error("could not apply update: {}. Error", in_words(action))]
+    Service {
+        /// [`Action::ReloadUnit`] or [`Action::RestartUnit`].
+        action: Box<Action>,
+        /// Why.
+        #[source]
+        source: StepError,
+    },
     /// A step could not be undone.
     #[error("cannot undo {object}")]
     Undo {
@@ -96,15 +106,35 @@ pub enum Error {
     NoDeploy,
 }
 
+fn in_words(action: &Action) -> String {
+    if let Action::RestartUnit { unit } = action {
+        format!("restarting {unit} service failed")
+    } else if let Action::ReloadUnit { unit } = action {
+        format!("reloading {unit} configuration failed")
+    } else {
+        format!("{} failed", describe(action))
+    }
+}
+
 /// Why a step failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StepError {
     /// A file operation failed.
     #[error(transparent)]
     Files(#[from] files::Error),
-    /// An owner is unknown, or a password cannot be set.
+    /// The accounts cannot be read, or a password cannot be set.
     #[error(transparent)]
     Accounts(#[from] accounts::Error),
+    /// A file's owner is unknown. Clients of OpenShift's MCO look for these words.
+    #[error("failed to retrieve file ownership for file {path:?}: failed to retrieve {id}: {name}")]
+    Owner {
+        /// The file.
+        path: String,
+        /// `UserID for username` or `GroupID for group`.
+        id: &'static str,
+        /// The name.
+        name: String,
+    },
     /// systemd refused or failed an operation on a unit.
     #[error(transparent)]
     Systemd(#[from] systemd::Error),

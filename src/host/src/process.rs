@@ -10,11 +10,15 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use node_update::one_line::one_line;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 /// Bytes kept of a program's standard error: the last ones.
 const KEPT_BYTES: usize = 4096;
+
+/// Characters shown of what is kept: a reason is read by people.
+const SHOWN_CHARS: usize = 1000;
 
 /// Bytes read of a program's standard output; more is a fault of the program.
 const OUTPUT_MAX_BYTES: u64 = 16 << 20;
@@ -315,6 +319,7 @@ fn wait(child: &mut Child, deadline: Duration) -> std::io::Result<bool> {
 
 fn keep_end(mut pipe: impl std::io::Read) -> String {
     let mut kept = Vec::new();
+    let mut dropped = 0;
     let mut buffer = [0; KEPT_BYTES];
     loop {
         match pipe.read(&mut buffer) {
@@ -323,10 +328,22 @@ fn keep_end(mut pipe: impl std::io::Read) -> String {
             Ok(length) => kept.extend_from_slice(buffer.get(..length).unwrap_or_default()),
         }
         if kept.len() > KEPT_BYTES {
+            dropped += kept.len() - KEPT_BYTES;
             kept.drain(..kept.len() - KEPT_BYTES);
         }
     }
-    String::from_utf8_lossy(&kept).trim_end().to_owned()
+    said(&String::from_utf8_lossy(&kept), dropped)
+}
+
+/// The end of what a program said, as one line, with how much of it is left out.
+fn said(end: &str, dropped: usize) -> String {
+    let line = one_line(end);
+    let left_out = line.chars().count().saturating_sub(SHOWN_CHARS);
+    if left_out == 0 && dropped == 0 {
+        return line;
+    }
+    let shown: String = line.chars().skip(left_out).collect();
+    format!("[{} more characters] {shown}", dropped + left_out)
 }
 
 #[cfg(test)]
@@ -375,8 +392,14 @@ mod tests {
     fn only_the_end_of_standard_error_is_kept() {
         let long = [vec![b'a'; 3 * KEPT_BYTES], vec![b'b'; 10]].concat();
         let kept = keep_end(long.as_slice());
-        assert_eq!(kept.len(), KEPT_BYTES);
+        let left_out = 3 * KEPT_BYTES + 10 - SHOWN_CHARS;
+        assert!(
+            kept.starts_with(&format!("[{left_out} more characters] aaa")),
+            "{kept}"
+        );
         assert!(kept.ends_with("abbbbbbbbbb"));
+        assert_eq!(keep_end(&b"one\n two\n"[..]), "one; two");
+        assert_eq!(keep_end(&b""[..]), "no reason was given");
     }
 
     #[test]

@@ -121,6 +121,7 @@ pub async fn run(options: Options, log: Log) -> anyhow::Result<()> {
     let metrics = Arc::new(DaemonMetrics::new(Timestamp::now));
     metrics.set_host_os(host_os(&options.root));
     let (seen_by, seen) = watch::channel(None);
+    metrics.follow_node(seen.clone());
     let (writer, writing) = NodeWriter::new(
         Arc::clone(&kubelet),
         &options.node,

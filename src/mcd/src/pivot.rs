@@ -98,6 +98,7 @@ fn plan(root: &Root, image: &str, now: Timestamp) -> anyhow::Result<Bundle> {
         origin: Vec::new(),
         because: vec![format!("pivot to {image} by hand")],
         without_effect: Vec::new(),
+        post_config_actions: Vec::new(),
         deploy: Some(Deploy {
             image: Some(image.to_owned()),
             ..Deploy::default()

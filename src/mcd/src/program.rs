@@ -14,6 +14,11 @@ pub(crate) const DAEMON: &str = "mcd";
 /// Source: `docs/reference/daemon.md`, "Host files".
 pub(crate) const DAEMON_LINK: &str = "/run/bin/machine-config-daemon";
 
+/// The same program, where it is also after a boot without the daemon's pod.
+///
+/// Source: `docs/reference/daemon.md`, "Host files".
+pub(crate) const STABLE_DAEMON_LINK: &str = "/var/lib/slipway/bin/mcd";
+
 /// Directory of the programs, with one directory for each digest.
 pub(crate) const DIRECTORY: &str = "/var/lib/slipway/bin";
 

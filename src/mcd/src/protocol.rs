@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use node_update::plan::Target;
+use node_update::plan::{Action, Step, Target};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -404,11 +404,50 @@ pub enum RegistrySettings {
     Target,
 }
 
-/// What `apply` reports of a plan that it did not begin.
+/// What `apply` reports of a plan that it did not carry out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApplyDetails {
     /// Whether the host differs from the configuration that the plan starts from.
     pub is_drifted: bool,
+    /// The service that could not be reloaded or restarted, for which all was undone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed_service: Option<ServiceAction>,
+}
+
+/// What a live change does to a service.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ServiceAction {
+    /// It reloads the unit.
+    Reload(String),
+    /// It restarts the unit.
+    Restart(String),
+}
+
+impl ServiceAction {
+    /// The action of a plan's step, if it is one.
+    pub fn of(step: &Step) -> Option<Self> {
+        Self::of_action(&step.action)
+    }
+
+    /// The same of what a step does.
+    pub fn of_action(action: &Action) -> Option<Self> {
+        match action {
+            Action::ReloadUnit { unit } => Some(Self::Reload(unit.clone())),
+            Action::RestartUnit { unit } => Some(Self::Restart(unit.clone())),
+            Action::WriteFile { .. }
+            | Action::ReleaseFile { .. }
+            | Action::MaskUnit { .. }
+            | Action::UnmaskUnit { .. }
+            | Action::EnableUnit { .. }
+            | Action::KeepUnitEnabled { .. }
+            | Action::DisableUnit { .. }
+            | Action::PresetUnit { .. }
+            | Action::WriteAuthorizedKeys { .. }
+            | Action::SetPassword { .. }
+            | Action::DaemonReload => None,
+        }
+    }
 }
 
 /// What `verify` reports.

@@ -43,6 +43,8 @@ pub struct Decision {
     pub drain: bool,
     /// What is done to running services; empty with a reboot.
     pub actions: Vec<Live>,
+    /// The same by the words of policies: `Reboot`, `None`, or one for each of the actions.
+    pub words: Vec<String>,
     /// What decided: with a reboot, all that asks for it; else each change and what is done for it.
     /// Sentences without a full stop.
     pub because: Vec<String>,
@@ -68,6 +70,8 @@ pub fn decide(
         reboot: Vec::new(),
         drain: Vec::new(),
         lists: Vec::new(),
+        is_special: false,
+        reloads_crio: false,
     };
     let whole = [
         (force, "an administrator asked for it"),
@@ -100,6 +104,10 @@ struct Judge<'a> {
     drain: Vec<String>,
     /// For each change, what it is and what is done for it.
     lists: Vec<(String, Vec<Live>)>,
+    /// Whether CRI-O is reloaded by the word `Special`.
+    is_special: bool,
+    /// Whether it is reloaded by its name.
+    reloads_crio: bool,
 }
 
 impl Judge<'_> {
@@ -151,9 +159,15 @@ impl Judge<'_> {
                         .push(format!("{what} changes, and its policy is Drain{said_of}"));
                 }
                 Action::DaemonReload => live.push(Live::DaemonReload),
-                Action::Reload(unit) => live.push(Live::Reload(unit.clone())),
+                Action::Reload(unit) => {
+                    self.reloads_crio |= unit == CRIO;
+                    live.push(Live::Reload(unit.clone()));
+                }
                 Action::Restart(unit) => live.push(Live::Restart(unit.clone())),
-                Action::Special => live.push(Live::Reload(CRIO.to_owned())),
+                Action::Special => {
+                    self.is_special = true;
+                    live.push(Live::Reload(CRIO.to_owned()));
+                }
             }
         }
         if let Some(why) = unsafe_why {
@@ -168,6 +182,7 @@ impl Judge<'_> {
                 reboot: true,
                 drain: true,
                 actions: Vec::new(),
+                words: vec!["Reboot".to_owned()],
                 because: self.reboot,
             };
         }
@@ -176,13 +191,33 @@ impl Judge<'_> {
             .iter()
             .map(|(what, live)| format!("{what}: {}", in_words(live)));
         let because = self.drain.iter().cloned().chain(each).collect();
-        let lists: Vec<_> = self.lists.into_iter().map(|(_, live)| live).collect();
+        let lists: Vec<_> = self.lists.iter().map(|(_, live)| live.clone()).collect();
+        let actions = order::merge(&lists);
+        let mut words: Vec<String> = actions.iter().map(|live| self.word(live)).collect();
+        if words.is_empty() {
+            words.push("None".to_owned());
+        }
         Decision {
             reboot: false,
             drain: !self.drain.is_empty(),
-            actions: order::merge(&lists),
+            actions,
+            words,
             because,
         }
+    }
+}
+
+impl Judge<'_> {
+    fn word(&self, live: &Live) -> String {
+        let word = match live {
+            Live::DaemonReload => "DaemonReload",
+            Live::Reload(unit) if unit == CRIO && self.is_special && !self.reloads_crio => {
+                "Special"
+            }
+            Live::Reload(_) => "Reload",
+            Live::Restart(_) => "Restart",
+        };
+        word.to_owned()
     }
 }
 

@@ -7,6 +7,7 @@
 //! - [`disruption`]: what a change does to a running node
 //! - [`join_kubeconfig`]: the file by which a node joins its cluster
 //! - [`late`]: what others wrote in `/etc` after a deployment was made from another
+//! - [`mod@one_line`]: texts of others, as part of a reason
 //! - [`phase`]: the node's state machine
 //! - [`plan`]: an update as data
 //! - [`planner`]: from two configurations to a plan, or to rejections
@@ -25,6 +26,7 @@ pub mod early;
 pub mod join_kubeconfig;
 mod kubelet;
 pub mod late;
+pub mod one_line;
 mod paths;
 pub mod phase;
 pub mod plan;

@@ -373,6 +373,10 @@ pub struct Plan {
     /// is in. Empty where an administrator forces the update, and where nothing is overwritten.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub origin: Vec<crate::verify::Expectation>,
+    /// What follows the change, by the words of node disruption policies: `Reboot`, `None`, or
+    /// others, in order. Empty in a plan of an earlier version, and in one made by hand.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub post_config_actions: Vec<String>,
     /// Why it is this route: the paths, units or fields that decided, for people.
     #[serde(default)]
     pub because: Vec<String>,

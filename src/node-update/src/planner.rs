@@ -204,6 +204,7 @@ fn reboot_for_arguments(
                 reboot: true,
                 drain: true,
                 actions: vec![],
+                words: vec!["Reboot".to_owned()],
                 because: vec![],
             };
         }
@@ -280,6 +281,7 @@ fn bundle(
             Route::Live
         },
         drain: decision.drain && !request.facts.single_replica,
+        post_config_actions: decision.words,
         because: decision.because,
         deploy: decision.reboot.then_some(deploy),
         steps: steps.actions.into_iter().map(step).collect(),

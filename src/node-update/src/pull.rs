@@ -94,6 +94,8 @@ pub struct PullSettings {
     pub proxy: Option<Vec<(String, String)>>,
     /// Files that differ from the running host's, sorted.
     pub changed: Vec<String>,
+    /// Files of credentials that cannot be used and are left out, each with the line.
+    pub left_out: Vec<String>,
 }
 
 impl PullSettings {
@@ -153,7 +155,8 @@ pub fn changes(bundle: &Bundle) -> FileChanges<'_> {
 /// what of [`FILES`], [`DIRECTORIES`] and [`CREDENTIALS`] is there.
 ///
 /// # Errors
-/// Files that cannot be used, each with the line.
+/// Files that cannot be used, each with the line. Of several files with credentials, one that is
+/// usable is enough.
 pub fn settings(
     host: &PullFiles,
     shipped: &PullFiles,
@@ -176,10 +179,23 @@ pub fn settings(
         .filter(|path| host.get(*path) != target.get(*path))
         .cloned()
         .collect();
-    let faults: Vec<String> = target
-        .iter()
-        .filter_map(|(path, bytes)| check(path, bytes).err())
-        .collect();
+    let mut faults = Vec::new();
+    let mut left_out = Vec::new();
+    target.retain(|path, bytes| {
+        let Err(fault) = check(path, bytes) else {
+            return true;
+        };
+        if CREDENTIALS.contains(&path.as_str()) {
+            left_out.push(fault);
+        } else {
+            faults.push(fault);
+        }
+        false
+    });
+    let has_credentials = CREDENTIALS.iter().any(|path| target.contains_key(*path));
+    if !has_credentials {
+        faults.append(&mut left_out);
+    }
     if !faults.is_empty() {
         return Err(faults);
     }
@@ -187,6 +203,7 @@ pub fn settings(
         credentials: merged(&target),
         policy: target.get(POLICY).cloned(),
         changed: differing,
+        left_out,
         ..PullSettings::default()
     };
     let is_changed = |path: &str| settings.changed.iter().any(|changed| changed == path);

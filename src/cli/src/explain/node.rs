@@ -105,6 +105,30 @@ pub(super) const WORDS: &[Explanation] = &[
         "Nothing.",
     ),
     of(
+        "ServiceReload",
+        EVENT,
+        "A live update is applied; services were reloaded.",
+        "Nothing.",
+    ),
+    of(
+        "ServiceRestart",
+        EVENT,
+        "A live update is applied; services were restarted.",
+        "Nothing.",
+    ),
+    of(
+        "FailedServiceReload",
+        EVENT,
+        "A service could not be reloaded; the update is undone.",
+        READ_NODE,
+    ),
+    of(
+        "FailedServiceRestart",
+        EVENT,
+        "A service could not be restarted; the update is undone.",
+        READ_NODE,
+    ),
+    of(
         "Reboot",
         EVENT,
         "The boot loader names the target; the node goes down.",

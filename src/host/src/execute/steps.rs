@@ -85,7 +85,7 @@ impl<'a> StepExecutor<'a> {
                 let content = Content {
                     bytes: &bytes,
                     mode: file.mode,
-                    owner: self.owner_ids(&file.owner)?,
+                    owner: self.owner_ids(path, &file.owner)?,
                 };
                 self.root.replace(&at, content)?;
             }
@@ -212,24 +212,38 @@ impl<'a> StepExecutor<'a> {
     }
 
     /// Resolves owners in the deployment that is written to; ids need no account database.
-    fn owner_ids(&self, Owners { user, group }: &Owners) -> Result<OwnerIds, StepError> {
+    fn owner_ids(&self, path: &str, owners: &Owners) -> Result<OwnerIds, StepError> {
+        let Owners { user, group } = owners;
+        let named = |id| {
+            move |error| match error {
+                accounts::Error::Unknown { name, .. } => StepError::Owner {
+                    path: path.to_owned(),
+                    id,
+                    name,
+                },
+                other @ (accounts::Error::Database { .. }
+                | accounts::Error::Taken { .. }
+                | accounts::Error::Locked
+                | accounts::Error::Files(_)) => other.into(),
+            }
+        };
         Ok(OwnerIds {
-            uid: self.uid(user)?,
-            gid: self.gid(group)?,
+            uid: self.uid(user).map_err(named("UserID for username"))?,
+            gid: self.gid(group).map_err(named("GroupID for group"))?,
         })
     }
 
-    fn uid(&self, owner: &Owner) -> Result<u32, StepError> {
+    fn uid(&self, owner: &Owner) -> Result<u32, accounts::Error> {
         match owner {
             Owner::Id(id) => Ok(*id),
-            Owner::Name(_) => Ok(Accounts::read(self.root)?.uid(owner)?),
+            Owner::Name(_) => Accounts::read(self.root)?.uid(owner),
         }
     }
 
-    fn gid(&self, owner: &Owner) -> Result<u32, StepError> {
+    fn gid(&self, owner: &Owner) -> Result<u32, accounts::Error> {
         match owner {
             Owner::Id(id) => Ok(*id),
-            Owner::Name(_) => Ok(Accounts::read(self.root)?.gid(owner)?),
+            Owner::Name(_) => Accounts::read(self.root)?.gid(owner),
         }
     }
 
@@ -268,19 +282,31 @@ impl<'a> StepExecutor<'a> {
                 Err(StepError::Elsewhere)
             };
         }
-        warn!(unit, change = change.verb(), "unit has no file");
-        if change != Enablement::Enable {
-            links::remove(self.root, unit)?;
+        if change == Enablement::Enable {
+            // Clients of OpenShift's MCO look for these words.
+            warn!("Could not enable unit {unit:?}, because it has no contents, skipping");
+            return Ok(());
         }
+        warn!(unit, change = change.verb(), "unit has no file");
+        links::remove(self.root, unit)?;
         Ok(())
     }
 }
 
 impl Steps for StepExecutor<'_> {
     fn perform(&mut self, action: &Action) -> Result<(), Error> {
-        self.try_perform(action).map_err(|source| Error::Step {
-            object: describe(action),
-            source,
+        self.try_perform(action).map_err(|source| {
+            if matches!(
+                action,
+                Action::RestartUnit { .. } | Action::ReloadUnit { .. }
+            ) {
+                let action = Box::new(action.clone());
+                return Error::Service { action, source };
+            }
+            Error::Step {
+                object: describe(action),
+                source,
+            }
         })
     }
 

@@ -54,6 +54,7 @@ pub(crate) fn bundle(route: Route, actions: Vec<(Action, Option<&[u8]>)>) -> Bun
         drain: true,
         origin: Vec::new(),
         without_effect: Vec::new(),
+        post_config_actions: Vec::new(),
         because: Vec::new(),
         deploy: (route == Route::Reboot).then(Deploy::default),
         steps,

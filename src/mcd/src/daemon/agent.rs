@@ -223,6 +223,9 @@ impl Agent {
         let read = || observe::host(&Root::open(&self.root, None)?);
         match read() {
             Ok(Some(host)) => {
+                if host.under_way.is_none() {
+                    self.say_which_counts(&host.observation.at.config);
+                }
                 let mut facts = self.known.facts();
                 facts.at = Some(host.observation.at.clone());
                 facts.boot_id.clone_from(&host.observation.boot_id);
@@ -231,6 +234,17 @@ impl Agent {
             }
             Ok(None) => Event::Failed(adopting::no_record()),
             Err(error) => Event::Failed(Chain(&error).to_string()),
+        }
+    }
+
+    /// Names both where host and Node differ in what is in force.
+    fn say_which_counts(&self, on_disk: &str) {
+        let shown = desired::latest_status(&self.seen).and_then(|status| status.current_config);
+        if let Some(shown) = shown.filter(|shown| shown != on_disk) {
+            // Clients of OpenShift's MCO look for these words.
+            tracing::warn!(
+                "Disk currentConfig {on_disk:?} overrides node's currentConfig annotation {shown:?}"
+            );
         }
     }
 
@@ -251,6 +265,13 @@ impl Agent {
         match made.await {
             Ok(stored) => {
                 let outline = stored.outline.clone();
+                // Clients of OpenShift's MCO look for these words. It calculates a drain for a
+                // reboot also where the cluster's only node is not drained.
+                let drain = outline.drain || outline.route == Route::Reboot;
+                tracing::info!(
+                    "Drain calculated for node disruption: {drain} for config {}",
+                    to.config
+                );
                 if !stored.without_effect.is_empty() {
                     let event =
                         NodeEvent::changes_without_effect(&to.config, &stored.without_effect);
@@ -415,6 +436,11 @@ impl Agent {
         if !plan.outline.drain {
             self.say_no_drain(plan.outline.route);
         }
+        // Clients of OpenShift's MCO look for these words.
+        for word in &plan.post_config_actions {
+            let config = &plan.to.config;
+            tracing::info!("Performing post config change action: {word} for config {config}");
+        }
         let boot_id = self.known.facts().boot_id.clone();
         // Not knowing the node, what can be undone by a person is better than what cannot.
         let stays = desired::latest(&self.seen).is_none_or(|node| node.is_control_plane);
@@ -424,11 +450,21 @@ impl Agent {
             &plan.directory,
             &boot_id,
             stays,
-            |text| self.reporter.report(&NodeEvent::preflight_failed(text)),
+            |text, details| {
+                if details.is_drifted {
+                    self.reporter.report(&NodeEvent::preflight_failed(text));
+                }
+                if let Some(service) = &details.failed_service {
+                    self.reporter
+                        .report(&NodeEvent::service_failed(service, text));
+                }
+            },
         )
         .await;
         if event == Event::Applied {
-            self.reporter.report(&NodeEvent::skip_reboot());
+            for event in NodeEvent::applied_live(&plan.services) {
+                self.reporter.report(&event);
+            }
             // Clients of OpenShift's MCO look for these words.
             tracing::info!(
                 "Node has Desired Config {}, skipping reboot",

@@ -23,8 +23,8 @@ const SHUTDOWN_LIMIT: Duration = Duration::from_mins(15);
 const REBOOT_TRIES: u32 = 3;
 const REBOOT_PAUSE: Duration = Duration::from_secs(30);
 
-/// Executes the stored plan, or finishes it. Answers `Switched`, `Applied` or `Failed`; `drifted`
-/// gets the reason where the host was changed by hand since the plan was made.
+/// Executes the stored plan, or finishes it. Answers `Switched`, `Applied` or `Failed`; `failed`
+/// gets the reason, and what is known of it, where the plan was not carried out.
 ///
 /// A target that cannot be proved is left by itself, unless `stays`: a control-plane node holds
 /// what the cluster is, and waits for people.
@@ -34,7 +34,7 @@ pub async fn apply(
     directory: &str,
     boot_id: &str,
     stays: bool,
-    drifted: impl FnOnce(&str),
+    failed: impl FnOnce(&str, ApplyDetails),
 ) -> Event {
     let verb = Verb::Apply {
         plan: directory.to_owned(),
@@ -48,9 +48,8 @@ pub async fn apply(
             HelperOutcome::Done => Event::Applied,
             HelperOutcome::Failed | HelperOutcome::Rejected => {
                 let because = report.because();
-                let details = report.details::<ApplyDetails>();
-                if details.is_ok_and(|details| details.is_drifted) {
-                    drifted(&because);
+                if let Ok(details) = report.details::<ApplyDetails>() {
+                    failed(&because, details);
                 }
                 Event::Failed(because)
             }

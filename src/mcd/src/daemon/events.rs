@@ -11,6 +11,8 @@ use node::watch::ObservedNode;
 use node_update::phase::Phase;
 use tokio::sync::watch;
 
+use crate::protocol::ServiceAction;
+
 /// One event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeEvent {
@@ -44,10 +46,47 @@ impl NodeEvent {
         Self::new(Severity::Warning, "ChangesWithoutEffect", text)
     }
 
-    /// The update is through without a reboot.
-    pub fn skip_reboot() -> Self {
-        let text = "Config changes do not require reboot.".to_owned();
-        Self::new(Severity::Normal, "SkipReboot", text)
+    /// The update is through without a reboot: one event for what was reloaded and one for what was
+    /// restarted, or one that says that there was nothing to do.
+    pub fn applied_live(services: &[ServiceAction]) -> Vec<Self> {
+        let names = |pick: fn(&ServiceAction) -> Option<&str>| -> Vec<&str> {
+            services.iter().filter_map(pick).collect()
+        };
+        let reloaded = names(|service| match service {
+            ServiceAction::Reload(unit) => Some(unit),
+            ServiceAction::Restart(_) => None,
+        });
+        let restarted = names(|service| match service {
+            ServiceAction::Restart(unit) => Some(unit),
+            ServiceAction::Reload(_) => None,
+        });
+        let no_reboot = "Config changes do not require reboot.";
+        let mut events = Vec::new();
+        for (reason, verb, units) in [
+            ("ServiceReload", "reloaded", reloaded),
+            ("ServiceRestart", "restarted", restarted),
+        ] {
+            let text = match units.as_slice() {
+                [] => continue,
+                [unit] => format!("{no_reboot} Service {unit} was {verb}."),
+                units => format!("{no_reboot} Services {} were {verb}.", units.join(", ")),
+            };
+            events.push(Self::new(Severity::Normal, reason, text));
+        }
+        if events.is_empty() {
+            let text = no_reboot.to_owned();
+            events.push(Self::new(Severity::Normal, "SkipReboot", text));
+        }
+        events
+    }
+
+    /// A service could not be reloaded or restarted; what the update changed is undone.
+    pub fn service_failed(service: &ServiceAction, text: &str) -> Self {
+        let reason = match service {
+            ServiceAction::Reload(_) => "FailedServiceReload",
+            ServiceAction::Restart(_) => "FailedServiceRestart",
+        };
+        Self::new(Severity::Warning, reason, text.to_owned())
     }
 
     /// The pods of a cluster's only node stay.
@@ -283,5 +322,42 @@ impl EventReporter {
     /// Waits until everything said is sent or given up.
     pub async fn flush(&self) {
         self.recorder.flush().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_live_update_says_what_it_did_to_services() {
+        let reload = |unit: &str| ServiceAction::Reload(unit.to_owned());
+        let restart = |unit: &str| ServiceAction::Restart(unit.to_owned());
+        let said = |services: &[ServiceAction]| -> Vec<(&str, String)> {
+            let events = NodeEvent::applied_live(services).into_iter();
+            events.map(|event| (event.reason, event.message)).collect()
+        };
+        let text = |rest: &str| format!("Config changes do not require reboot.{rest}");
+        assert_eq!(said(&[]), [("SkipReboot", text(""))]);
+        assert_eq!(
+            said(&[reload("crio.service")]),
+            [("ServiceReload", text(" Service crio.service was reloaded."))]
+        );
+        assert_eq!(
+            said(&[
+                restart("a.service"),
+                reload("c.service"),
+                restart("b.service")
+            ]),
+            [
+                ("ServiceReload", text(" Service c.service was reloaded.")),
+                (
+                    "ServiceRestart",
+                    text(" Services a.service, b.service were restarted.")
+                ),
+            ]
+        );
+        let failed = NodeEvent::service_failed(&restart("a.service"), "could not");
+        assert_eq!(failed.reason, "FailedServiceRestart");
     }
 }

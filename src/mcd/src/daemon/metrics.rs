@@ -7,6 +7,8 @@ use api::machineconfiguration::{NodeState, PhaseName};
 use chassis::health::Probes;
 use chassis::metrics::{Collector, Counter, DescriptorEncoder, Gauge, Registry, encode_gauges};
 use jiff::Timestamp;
+use node::watch::ObservedNode;
+use tokio::sync::watch;
 
 use super::host_os::HostOs;
 use super::publish::Shown;
@@ -24,6 +26,7 @@ pub struct DaemonMetrics {
     config_drift: Gauge,
     kubelet_failures: Gauge,
     host_os: OnceLock<HostOs>,
+    node: OnceLock<watch::Receiver<ObservedNode>>,
     shown: Mutex<Option<(Option<NodeState>, PhaseName, Timestamp)>>,
 }
 
@@ -37,6 +40,7 @@ impl DaemonMetrics {
             config_drift: Gauge::default(),
             kubelet_failures: Gauge::default(),
             host_os: OnceLock::new(),
+            node: OnceLock::new(),
             shown: Mutex::new(None),
         }
     }
@@ -88,6 +92,13 @@ impl DaemonMetrics {
     pub fn set_host_os(&self, os: HostOs) {
         if self.host_os.set(os).is_err() {
             tracing::debug!("the host's OS is known already");
+        }
+    }
+
+    /// Where the Node is seen, for readiness; the first word counts.
+    pub fn follow_node(&self, seen: watch::Receiver<ObservedNode>) {
+        if self.node.set(seen).is_err() {
+            tracing::debug!("the Node is followed already");
         }
     }
 
@@ -155,12 +166,19 @@ impl Probes for DaemonMetrics {
         Ok(())
     }
 
+    /// Whether host and Node were read. A degraded node is ready, too: its daemon works, and the
+    /// next version may be what mends it.
     fn ready(&self) -> Result<(), String> {
         let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         match *shown {
-            Some((_, phase, _)) if phase != PhaseName::Starting => Ok(()),
-            Some(_) | None => Err("the host was not read yet".to_owned()),
+            Some((_, phase, _)) if phase != PhaseName::Starting => {}
+            Some(_) | None => return Err("the host was not read yet".to_owned()),
         }
+        let node = self.node.get();
+        if node.is_none_or(|node| node.borrow().is_none()) {
+            return Err("the Node was not read yet".to_owned());
+        }
+        Ok(())
     }
 }
 
@@ -189,6 +207,22 @@ mod tests {
             registry.text().unwrap(),
             include_str!("../../tests/golden/metrics.txt")
         );
+    }
+
+    #[test]
+    fn a_daemon_is_ready_once_host_and_node_were_read() {
+        let metrics = DaemonMetrics::new(clock);
+        let (to, seen) = watch::channel(None);
+        metrics.follow_node(seen);
+        let why = |metrics: &DaemonMetrics| metrics.ready().unwrap_err();
+        assert_eq!(why(&metrics), "the host was not read yet");
+        metrics.show(&Shown::of(&Machine::new(), clock()));
+        assert_eq!(why(&metrics), "the host was not read yet");
+        *metrics.shown.lock().unwrap() = Some((None, PhaseName::Degraded, clock()));
+        assert_eq!(why(&metrics), "the Node was not read yet");
+        let node = serde_json::json!({"metadata": {"name": "n"}});
+        to.send_replace(Some(Arc::new(serde_json::from_value(node).unwrap())));
+        metrics.ready().unwrap();
     }
 
     /// Each alert is about a metric of this page.

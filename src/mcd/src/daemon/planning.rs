@@ -24,7 +24,7 @@ use serde_json::Value;
 use super::driver::EventSink;
 use super::helper::{Helper, Priority};
 use crate::deployments::View;
-use crate::protocol::{HelperOutcome, Verb};
+use crate::protocol::{HelperOutcome, ServiceAction, Verb};
 
 /// First and longest wait between two tries to read an object.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
@@ -50,6 +50,10 @@ pub struct Stored {
     pub directory: String,
     /// What its target changes without effect, for people.
     pub without_effect: Vec<String>,
+    /// What follows the change, by the words of node disruption policies.
+    pub post_config_actions: Vec<String>,
+    /// Units that a live change reloads or restarts, in order.
+    pub services: Vec<ServiceAction>,
 }
 
 impl Stored {
@@ -68,6 +72,8 @@ impl Stored {
                 image: plan.deploy.as_ref().and_then(|deploy| deploy.image.clone()),
             },
             without_effect: plan.without_effect.clone(),
+            post_config_actions: plan.post_config_actions.clone(),
+            services: plan.steps.iter().filter_map(ServiceAction::of).collect(),
         })
     }
 }

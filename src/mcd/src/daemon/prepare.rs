@@ -146,6 +146,8 @@ mod tests {
             },
             directory: String::new(),
             without_effect: Vec::new(),
+            post_config_actions: Vec::new(),
+            services: Vec::new(),
         };
         let of = |image, layered| object(&plan(image, layered));
         let config = "MachineConfig rendered-worker-2";

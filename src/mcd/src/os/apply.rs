@@ -16,7 +16,7 @@ use node_update::verify::unexpected_state;
 use super::context::{Context, lock_deployments};
 use super::rehearse::take;
 use super::updaters;
-use crate::protocol::{ApplyDetails, HelperReport};
+use crate::protocol::{ApplyDetails, HelperReport, ServiceAction};
 
 /// How long the checks of a live change may take to hold: a restarted service comes up meanwhile.
 const LIVE_DEADLINE: Duration = Duration::from_secs(30);
@@ -46,10 +46,22 @@ pub(super) fn run(context: &Context, directory: &str, stay: bool) -> anyhow::Res
         }
     };
     let end = match plan.route {
-        Route::Live => apply_live(context, &store, plan)?,
-        Route::Reboot => apply_reboot(context, &store, plan, stay)?,
+        Route::Live => apply_live(context, &store, plan),
+        Route::Reboot => apply_reboot(context, &store, plan, stay),
     };
-    Ok(end.into())
+    match end {
+        Ok(end) => Ok(end.into()),
+        Err(error) => {
+            let report = HelperReport::of_failure(&error);
+            let Some(Error::Service { action, .. }) = error.downcast_ref() else {
+                return Err(error);
+            };
+            Ok(report.with(&ApplyDetails {
+                is_drifted: false,
+                failed_service: ServiceAction::of_action(action),
+            })?)
+        }
+    }
 }
 
 /// The report of a plan that is not begun, as the host was changed by hand since it was made.
@@ -62,7 +74,10 @@ fn drifted(context: &Context, plan: &Plan) -> anyhow::Result<Option<HelperReport
     let found: Vec<String> = found.iter().map(ToString::to_string).collect();
     let reason = unexpected_state(&plan.from, &found.join("; "));
     let report = HelperReport::refused(vec![reason]);
-    Ok(Some(report.with(&ApplyDetails { is_drifted: true })?))
+    Ok(Some(report.with(&ApplyDetails {
+        is_drifted: true,
+        failed_service: None,
+    })?))
 }
 
 /// Undoes the attempt under way from any stage: reverts it, or rolls the host back.

@@ -10,7 +10,7 @@ use host::process::{proxy_environment, skopeo_version};
 use host::pull::Puller;
 use host::throttle::read_limit;
 use node_update::pull::{self, PolicyVerdict, PullSettings};
-use tracing::info;
+use tracing::{info, warn};
 
 use super::context::Context;
 use super::limited_skopeo;
@@ -48,6 +48,13 @@ pub(super) fn run(
         Ok(settings) => settings,
         Err(faults) => return Ok(HelperReport::refused(faults)),
     };
+    for fault in &settings.left_out {
+        warn!(
+            image,
+            reason = fault,
+            "pulls without the credentials of a file"
+        );
+    }
     if let Some(why) = refused_by_policy(&settings, image)? {
         return Ok(HelperReport::refused(vec![why]));
     }

@@ -5,6 +5,8 @@ use host::ostree::Deployments;
 use host::{observe, record};
 use node_update::verify::{expectations, files_and_units};
 
+use tracing::warn;
+
 use super::context::Context;
 use crate::protocol::{HelperReport, VerifyDetails};
 
@@ -54,6 +56,12 @@ fn other_os(wanted: &str) -> anyhow::Result<Option<String>> {
     let Some((image, id)) = booted.and_then(|booted| Some((booted.image?, booted.id))) else {
         return Ok(None);
     };
+    if !wanted.is_empty() && !wanted.contains("@sha256:") {
+        warn!(
+            image = wanted,
+            "the OS image has no digest: that its name stands for what is booted cannot be proved"
+        );
+    }
     let is_other = !wanted.is_empty() && image != wanted;
     Ok(is_other.then(|| {
         let commit = id.checksum;

@@ -9,13 +9,16 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
+use crate::one_line::one_line;
+
 /// `registries.conf`, as far as it is looked at.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 pub(super) struct Registries {
-    unqualified_search_registries: Vec<String>,
+    #[serde(rename = "unqualified-search-registries")]
+    search: Vec<String>,
     #[serde(rename = "registry")]
-    registries: Vec<Registry>,
+    entries: Vec<Registry>,
     /// The lists of version 1, which are compared as a whole.
     #[serde(rename = "registries")]
     lists: BTreeMap<String, List>,
@@ -53,15 +56,12 @@ struct Mirror {
 /// # Errors
 /// A sentence of one line, without the text.
 pub(super) fn parse(text: &str) -> Result<Registries, String> {
-    toml::from_str(text).map_err(|error| format!("invalid TOML: {}", error.message()))
+    toml::from_str(text).map_err(|error| format!("invalid TOML: {}", one_line(error.message())))
 }
 
 /// Why pods must go before the change; none where it is harmless.
 pub(super) fn why_unsafe(old: &Registries, new: &Registries) -> Option<String> {
-    let (before, after) = (
-        &old.unqualified_search_registries,
-        &new.unqualified_search_registries,
-    );
+    let (before, after) = (&old.search, &new.search);
     if !after.starts_with(before) {
         return Some(
             "unqualified-search-registries is no longer what it was, perhaps with more after it"
@@ -71,7 +71,7 @@ pub(super) fn why_unsafe(old: &Registries, new: &Registries) -> Option<String> {
     if old.lists != new.lists {
         return Some("the lists of version 1 change".to_owned());
     }
-    for registry in &old.registries {
+    for registry in &old.entries {
         let key = registry.key();
         let Some(now) = new.find(key) else {
             return Some(format!("registry {key:?} is removed"));
@@ -80,7 +80,7 @@ pub(super) fn why_unsafe(old: &Registries, new: &Registries) -> Option<String> {
             return Some(format!("registry {key:?}: {why}"));
         }
     }
-    for registry in &new.registries {
+    for registry in &new.entries {
         let key = registry.key();
         if old.find(key).is_none() && !registry.is_harmless_when_new() {
             return Some(format!(
@@ -93,9 +93,7 @@ pub(super) fn why_unsafe(old: &Registries, new: &Registries) -> Option<String> {
 
 impl Registries {
     fn find(&self, key: &str) -> Option<&Registry> {
-        self.registries
-            .iter()
-            .find(|registry| registry.key() == key)
+        self.entries.iter().find(|registry| registry.key() == key)
     }
 }
 

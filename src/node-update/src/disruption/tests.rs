@@ -47,6 +47,7 @@ fn no_change_comes_to_nothing() {
             reboot: false,
             drain: false,
             actions: vec![],
+            words: vec!["None".to_owned()],
             because: vec![]
         }
     );
@@ -61,6 +62,7 @@ fn a_file_without_a_policy_reboots_and_is_named() {
             reboot: true,
             drain: true,
             actions: vec![],
+            words: vec!["Reboot".to_owned()],
             because: vec![
                 "file \"/etc/a\" changes, and no policy covers it".to_owned(),
                 "file \"/etc/b\" changes, and no policy covers it".to_owned(),
@@ -231,6 +233,9 @@ fn a_drain_by_policy_keeps_the_node_running() {
                 restart("x.service"),
                 Live::Reload("y.service".to_owned()),
             ],
+            words: ["DaemonReload", "Restart", "Reload"]
+                .map(str::to_owned)
+                .into(),
             because: vec![
                 "file \"/etc/a\" changes, and its policy is Drain".to_owned(),
                 "file \"/etc/a\" changes: reload systemd, restart x.service, reload y.service"
@@ -238,6 +243,20 @@ fn a_drain_by_policy_keeps_the_node_running() {
             ],
         }
     );
+}
+
+#[test]
+fn a_reload_by_the_word_special_has_that_word() {
+    let key = "/etc/containers/policy.json";
+    let both = files(&[(REGISTRIES, ""), (key, "a")]);
+    for (old, word) in [
+        (files(&[(key, "a")]), "Special"),
+        // By its name, too: once.
+        (files(&[]), "Reload"),
+        (files(&[(REGISTRIES, "")]), "Reload"),
+    ] {
+        assert_eq!(decided(&old, &both).words, [word]);
+    }
 }
 
 #[test]

@@ -12,6 +12,7 @@ use toml::Spanned;
 
 use super::{CREDENTIALS, POLICY, REGISTRIES_DROPINS, name_below};
 use crate::disruption::REGISTRIES;
+use crate::one_line::one_line;
 
 /// Whether a file can be used. Files that say nothing of pulls always can.
 ///
@@ -59,11 +60,11 @@ enum VersionOne {
 #[serde(rename_all = "kebab-case")]
 struct Registries {
     #[serde(default, rename = "registry")]
-    registries: Vec<Spanned<Registry>>,
+    entries: Vec<Spanned<Registry>>,
     #[serde(default)]
     short_name_mode: Option<Spanned<String>>,
-    #[serde(default)]
-    unqualified_search_registries: Option<Vec<Spanned<String>>>,
+    #[serde(default, rename = "unqualified-search-registries")]
+    search: Option<Vec<Spanned<String>>>,
     #[serde(default)]
     credential_helpers: Option<IgnoredAny>,
     #[serde(default)]
@@ -91,9 +92,9 @@ struct List {
 impl Registries {
     /// Whether it has a member of version 2.
     const fn is_version_2(&self) -> bool {
-        !self.registries.is_empty()
+        !self.entries.is_empty()
             || self.short_name_mode.is_some()
-            || self.unqualified_search_registries.is_some()
+            || self.search.is_some()
             || self.credential_helpers.is_some()
             || self.aliases.is_some()
     }
@@ -158,19 +159,25 @@ struct Mirror {
     _insecure: bool,
 }
 
+/// A fault at a byte of the text.
+type FaultAt = (usize, String);
+
 fn check_registries(bytes: &[u8], version_1: VersionOne) -> Result<(), Fault> {
     let text = std::str::from_utf8(bytes).map_err(|error| Fault {
         line: Some(line_at(bytes, error.valid_up_to())),
         why: "it is not UTF-8".to_owned(),
     })?;
-    let at = |offset: usize, why: String| Fault {
-        line: Some(line_at(bytes, offset)),
-        why,
-    };
     let read: Registries = toml::from_str(text).map_err(|error| Fault {
         line: error.span().map(|span| line_at(bytes, span.start)),
-        why: format!("invalid TOML: {}", error.message()),
+        why: format!("invalid TOML: {}", one_line(error.message())),
     })?;
+    check_settings(&read, version_1).map_err(|(offset, why)| Fault {
+        line: Some(line_at(bytes, offset)),
+        why,
+    })
+}
+
+fn check_settings(read: &Registries, version_1: VersionOne) -> Result<(), FaultAt> {
     if let Some(start) = read.lists.start() {
         let why = if version_1 == VersionOne::Refused {
             "a drop-in has lists of version 1 (registries.search, registries.insecure, \
@@ -180,29 +187,17 @@ fn check_registries(bytes: &[u8], version_1: VersionOne) -> Result<(), Fault> {
              mixed with settings of version 2"
         };
         if version_1 == VersionOne::Refused || read.is_version_2() {
-            return Err(at(start, why.to_owned()));
+            return Err((start, why.to_owned()));
         }
     }
-    for name in read.unqualified_search_registries.iter().flatten() {
-        let why = "an entry of unqualified-search-registries";
-        check_location(name).map_err(|fault| at(name.span().start, format!("{why} {fault}")))?;
+    for name in read.search.iter().flatten() {
+        check_location("an entry of unqualified-search-registries", name)?;
     }
-    for (number, registry) in read.registries.iter().enumerate() {
+    for (number, registry) in read.entries.iter().enumerate() {
+        check_registry(registry)?;
         let start = registry.span().start;
         let registry = registry.get_ref();
-        if let Some(prefix) = &registry.prefix {
-            check_prefix(prefix).map_err(|fault| {
-                let why = format!("the prefix of a registry {fault}");
-                at(prefix.span().start, why)
-            })?;
-        }
-        if let Some(pulls) = &registry.pull_from_mirror
-            && !pulls.get_ref().is_empty()
-        {
-            let why = "a registry has pull-from-mirror, which is a setting of its mirrors";
-            return Err(at(pulls.span().start, why.to_owned()));
-        }
-        let before = read.registries.iter().take(number).map(Spanned::get_ref);
+        let before = read.entries.iter().take(number).map(Spanned::get_ref);
         for other in before.filter(|other| other.key() == registry.key()) {
             for (member, differs) in [
                 ("insecure", other.insecure != registry.insecure),
@@ -211,55 +206,8 @@ fn check_registries(bytes: &[u8], version_1: VersionOne) -> Result<(), Fault> {
                 if differs {
                     let key = registry.key();
                     let why = format!("registry {key:?} is there before with another {member}");
-                    return Err(at(start, why));
+                    return Err((start, why));
                 }
-            }
-        }
-        match &registry.location {
-            Some(location) => {
-                let why = "the location of a registry";
-                check_location(location)
-                    .map_err(|fault| at(location.span().start, format!("{why} {fault}")))?;
-            }
-            None if registry.prefix().is_empty() => {
-                return Err(at(
-                    start,
-                    "a registry has neither prefix nor location".to_owned(),
-                ));
-            }
-            None if !registry.prefix().starts_with("*.") => {
-                let why = format!(
-                    "registry {:?} has no location, which only a prefix such as *.example.com allows",
-                    registry.prefix()
-                );
-                return Err(at(start, why));
-            }
-            None => {}
-        }
-        for mirror in &registry.mirrors {
-            let start = mirror.span().start;
-            let mirror = mirror.get_ref();
-            let Some(location) = &mirror.location else {
-                return Err(at(start, "a mirror has no location".to_owned()));
-            };
-            check_location(location).map_err(|fault| {
-                at(
-                    location.span().start,
-                    format!("the location of a mirror {fault}"),
-                )
-            })?;
-            let Some(pulled_for) = &mirror.pulls else {
-                continue;
-            };
-            let start = pulled_for.span().start;
-            let word = pulled_for.get_ref().as_str();
-            if !["", "all", "digest-only", "tag-only"].contains(&word) {
-                let why = format!("pull-from-mirror is {word:?}, not all, digest-only or tag-only");
-                return Err(at(start, why));
-            }
-            if !word.is_empty() && registry.mirror_by_digest_only {
-                let why = "a mirror has pull-from-mirror, and its registry mirror-by-digest-only";
-                return Err(at(start, why.to_owned()));
             }
         }
     }
@@ -267,38 +215,97 @@ fn check_registries(bytes: &[u8], version_1: VersionOne) -> Result<(), Fault> {
         let word = mode.get_ref().as_str();
         if !["", "enforcing", "permissive", "disabled"].contains(&word) {
             let why = format!("short-name-mode is {word:?}, not enforcing, permissive or disabled");
-            return Err(at(mode.span().start, why));
+            return Err((mode.span().start, why));
         }
     }
     Ok(())
 }
 
-/// A wildcard serves the names of hosts: image tools compare no more with it.
-fn check_prefix(prefix: &Spanned<String>) -> Result<(), String> {
-    let text = prefix.get_ref().trim_end_matches('/');
-    if text.contains("://") {
-        return Err(format!("is {text:?}: it must not begin with a scheme"));
+fn check_registry(registry: &Spanned<Registry>) -> Result<(), FaultAt> {
+    let start = registry.span().start;
+    let registry = registry.get_ref();
+    if let Some(prefix) = &registry.prefix {
+        check_prefix(prefix)?;
     }
-    if text.starts_with("*.") && text.contains(['/', '@', ':']) {
-        return Err(format!(
-            "is {text:?}: a wildcard is followed by the name of a host alone, without /, @ or :"
-        ));
+    if let Some(pulls) = &registry.pull_from_mirror
+        && !pulls.get_ref().is_empty()
+    {
+        let why = "a registry has pull-from-mirror, which is a setting of its mirrors";
+        return Err((pulls.span().start, why.to_owned()));
+    }
+    match &registry.location {
+        Some(location) => check_location("the location of a registry", location)?,
+        None if registry.prefix().is_empty() => {
+            return Err((
+                start,
+                "a registry has neither prefix nor location".to_owned(),
+            ));
+        }
+        None if !registry.prefix().starts_with("*.") => {
+            let why = format!(
+                "registry {:?} has no location, which only a prefix such as *.example.com allows",
+                registry.prefix()
+            );
+            return Err((start, why));
+        }
+        None => {}
+    }
+    for mirror in &registry.mirrors {
+        check_mirror(mirror, registry.mirror_by_digest_only)?;
     }
     Ok(())
 }
 
-fn check_location(location: &Spanned<String>) -> Result<(), String> {
-    let text = location.get_ref().trim_end_matches('/');
-    if text.is_empty() {
-        return Err("is empty".to_owned());
+fn check_mirror(mirror: &Spanned<Mirror>, by_digest_only: bool) -> Result<(), FaultAt> {
+    let start = mirror.span().start;
+    let mirror = mirror.get_ref();
+    let Some(location) = &mirror.location else {
+        return Err((start, "a mirror has no location".to_owned()));
+    };
+    check_location("the location of a mirror", location)?;
+    let Some(pulled_for) = &mirror.pulls else {
+        return Ok(());
+    };
+    let start = pulled_for.span().start;
+    let word = pulled_for.get_ref().as_str();
+    if !["", "all", "digest-only", "tag-only"].contains(&word) {
+        let why = format!("pull-from-mirror is {word:?}, not all, digest-only or tag-only");
+        return Err((start, why));
     }
-    if text.contains("://") {
-        return Err(format!("is {text:?}: it must not begin with a scheme"));
-    }
-    if text.contains(char::is_whitespace) {
-        return Err(format!("is {text:?}, which has blanks"));
+    if !word.is_empty() && by_digest_only {
+        let why = "a mirror has pull-from-mirror, and its registry mirror-by-digest-only";
+        return Err((start, why.to_owned()));
     }
     Ok(())
+}
+
+/// A wildcard serves the names of hosts: image tools compare no more with it.
+fn check_prefix(prefix: &Spanned<String>) -> Result<(), FaultAt> {
+    let text = prefix.get_ref().trim_end_matches('/');
+    let fault = if text.contains("://") {
+        "it must not begin with a scheme"
+    } else if text.starts_with("*.") && text.contains(['/', '@', ':']) {
+        "a wildcard is followed by the name of a host alone, without /, @ or :"
+    } else {
+        return Ok(());
+    };
+    let why = format!("the prefix of a registry is {text:?}: {fault}");
+    Err((prefix.span().start, why))
+}
+
+/// Checks `what`.
+fn check_location(what: &str, location: &Spanned<String>) -> Result<(), FaultAt> {
+    let text = location.get_ref().trim_end_matches('/');
+    let fault = if text.is_empty() {
+        "is empty".to_owned()
+    } else if text.contains("://") {
+        format!("is {text:?}: it must not begin with a scheme")
+    } else if text.contains(char::is_whitespace) {
+        format!("is {text:?}, which has blanks")
+    } else {
+        return Ok(());
+    };
+    Err((location.span().start, format!("{what} {fault}")))
 }
 
 /// A policy, as far as it is checked.
@@ -395,7 +402,7 @@ fn parse_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Fault> {
         };
         Fault {
             line: (error.line() > 0).then(|| error.line()),
-            why: format!("{what}{}", text.trim_end_matches(&position)),
+            why: format!("{what}{}", one_line(text.trim_end_matches(&position))),
         }
     })
 }

@@ -338,3 +338,18 @@ fn a_file_of_the_host_that_cannot_be_used_is_named() {
         "{faults:?}"
     );
 }
+
+#[test]
+fn one_broken_file_of_credentials_leaves_the_others_in_force() {
+    let usable = r#"{"auths":{"quay.io":{"auth":"dTpw"}}}"#;
+    let host = files(&[(RUNTIME_PULL_SECRET, "not JSON"), (PULL_SECRET, usable)]);
+    let settings = settings(&host, &PullFiles::new(), &FileChanges::new(), "/home").unwrap();
+    assert_eq!(settings.credentials.unwrap(), usable.as_bytes());
+    let [fault] = settings.left_out.as_slice() else {
+        panic!("{:?}", settings.left_out);
+    };
+    assert!(
+        fault.starts_with(&format!("{RUNTIME_PULL_SECRET}, line 1: it is not JSON")),
+        "{fault}"
+    );
+}

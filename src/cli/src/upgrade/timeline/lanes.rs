@@ -201,7 +201,8 @@ fn node_lane(node: &ClusterObject, events: &[ClusterObject], started: Timestamp)
             "OSUpdateStarted" => Some(Some(UpdatePart::Fetch)),
             "Drain" => Some(Some(UpdatePart::Drain)),
             "Reboot" => Some(Some(UpdatePart::Reboot)),
-            "SkipReboot" | "NodeDone" | "RolledBack" | "FailedToReconcile" => Some(None),
+            "SkipReboot" | "ServiceReload" | "ServiceRestart" | "NodeDone" | "RolledBack"
+            | "FailedToReconcile" => Some(None),
             // It begins and ends nothing.
             _ => None,
         };

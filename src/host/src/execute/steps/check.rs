@@ -41,7 +41,7 @@ impl StepExecutor<'_> {
                         path: at.to_string(),
                     });
                 }
-                self.owner_ids(&file.owner)?;
+                self.owner_ids(path, &file.owner)?;
                 if let Found::Directory { .. } = self.root.look(&at)? {
                     return Err(StepError::Directory {
                         path: at.to_string(),
@@ -100,7 +100,7 @@ impl StepExecutor<'_> {
 
 #[cfg(test)]
 mod tests {
-    use node_update::plan::{Attempt, Digest, FileState, Mode, Owners};
+    use node_update::plan::{Attempt, Digest, FileState, Mode, Owner, Owners};
 
     use super::*;
     use crate::files::Root;
@@ -122,6 +122,35 @@ mod tests {
     fn release(path: &str) -> Action {
         let path = path.to_owned();
         Action::ReleaseFile { path }
+    }
+
+    #[test]
+    fn an_unknown_owner_is_named_with_its_file() {
+        let host = tempfile::tempdir().unwrap();
+        let root = Root::open(host.path(), None).unwrap();
+        let store = JournalStore::new(&root);
+        let mut units = Offline::new(host.path().to_owned());
+        let mut executor = StepExecutor::new(&root, &mut units, &store, Attempt("a".to_owned()));
+        let nobody = || Owner::Name("nobody-knows".to_owned());
+        for (user, group, words) in [
+            (nobody(), Owner::ROOT, "UserID for username"),
+            (Owner::ROOT, nobody(), "GroupID for group"),
+        ] {
+            let mut action = write("/etc/x");
+            if let Action::WriteFile { file, .. } = &mut action {
+                file.owner = Owners { user, group };
+            }
+            let error = executor
+                .check(&action, &mut Preflight::default())
+                .unwrap_err();
+            assert_eq!(
+                Chain(&error).to_string(),
+                format!(
+                    "cannot apply file /etc/x: failed to retrieve file ownership for file \
+                     \"/etc/x\": failed to retrieve {words}: nobody-knows"
+                )
+            );
+        }
     }
 
     #[test]

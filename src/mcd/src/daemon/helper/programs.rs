@@ -36,7 +36,13 @@ pub(super) fn install(root: &Path, image: &Path, own: &Path) -> Result<String, E
 fn offer(root: &Path, own: &Path) -> Result<String, Error> {
     let (digest, path) = place(root, own, program::DAEMON)?;
     let host = Root::open(root, None)?;
-    host.symlink(&host.locate(program::DAEMON_LINK)?, &path.as_str().into())?;
+    let beside = format!("{digest}/{}", program::DAEMON);
+    for (link, target) in [
+        (program::STABLE_DAEMON_LINK, &beside),
+        (program::DAEMON_LINK, &path),
+    ] {
+        host.symlink(&host.locate(link)?, &target.as_str().into())?;
+    }
     Ok(digest)
 }
 
@@ -61,15 +67,16 @@ fn place(root: &Path, image: &Path, name: &str) -> Result<(String, String), Erro
     Ok((digest, path))
 }
 
-/// Removes the programs of other versions, except the helper that the units of the guard run.
+/// Removes the programs of other versions, except those that a link names: the helper that the
+/// units of the guard run, and the daemon's program that administrators run.
 fn remove_others(root: &Path, kept: &[&str]) -> Result<(), files::Error> {
     let host = Root::open(root, None)?;
-    let linked = match host.inspect(program::LINK)? {
-        Found::Link(target) => target.to_string(),
-        Found::Nothing | Found::File { .. } | Found::Directory { .. } | Found::Other => {
-            String::new()
+    let mut linked = String::new();
+    for link in [program::LINK, program::STABLE_DAEMON_LINK] {
+        if let Found::Link(target) = host.inspect(link)? {
+            linked.push_str(&target.to_string());
         }
-    };
+    }
     for name in host.list(&host.locate(program::DIRECTORY)?)? {
         let is_digest = name.len() == DIGEST_CHARS && name.bytes().all(|b| b.is_ascii_hexdigit());
         if !is_digest || kept.contains(&name.as_str()) || linked.contains(&name) {
@@ -130,6 +137,7 @@ mod tests {
             first,
             third,
             program::NAME.to_owned(),
+            program::DAEMON.to_owned(),
             "not-ours".to_owned(),
         ];
         expected.sort();
@@ -140,6 +148,8 @@ mod tests {
         names.sort();
         assert_eq!(names, expected);
         // The daemon's program of the newest is where administrators look for it.
+        let stable = bin.join(program::DAEMON);
+        assert_eq!(std::fs::read(&stable).unwrap(), b"third");
         let link = std::fs::read_link(host.path().join("run/bin/machine-config-daemon")).unwrap();
         let copy = host.path().join(link.strip_prefix("/").unwrap());
         assert_eq!(std::fs::read(copy).unwrap(), b"third");
