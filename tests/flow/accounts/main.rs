@@ -10,6 +10,7 @@ use api::machineconfiguration::{MachineConfig, MachineConfigNode, MachineConfigP
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use k8s_openapi::api::authorization::v1::SelfSubjectAccessReview;
 use k8s_openapi::api::core::v1::{Node, Pod, ServiceAccount};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt as _};
 use lab::control_plane::{ControlPlane, Options, definitions};
@@ -472,6 +473,35 @@ async fn a_node_writes_its_own_machine_config_node_only() -> Result<()> {
     let deleted = account.delete("other", &DeleteParams::default()).await;
     guarded(deleted.map(drop), NO_CLAIM)?;
     report(&Api::all(admin), "other").await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the control plane"]
+async fn policies_of_the_network_are_changed_by_the_version_operator_alone() -> Result<()> {
+    let cluster = cluster("network").await?;
+    let policies = Api::<NetworkPolicy>::namespaced(cluster.client().await?, NAMESPACE);
+    let dry = DeleteParams::default().dry_run();
+    let deleted = "Deletion of MCO-managed NetworkPolicy resources";
+    let changed = "Modification of MCO-managed NetworkPolicy resources";
+    for name in [
+        "default-deny",
+        "allow-all-egress",
+        "allow-machine-config-controller",
+    ] {
+        // A dry run: until a policy is in force, nothing is lost.
+        until(&format!("{name} to be guarded"), SOON, async || {
+            let refused = guarded(policies.delete(name, &dry).await.map(drop), deleted);
+            Ok(refused.map_err(|error| format!("{error:#}")))
+        })
+        .await?;
+        let opened =
+            Patch::Merge(json!({ "spec": { "policyTypes": ["Egress"], "ingress": [{}] } }));
+        let params = PatchParams::default();
+        guarded(policies.patch(name, &params, &opened).await, changed)?;
+        let labelled = Patch::Merge(json!({ "metadata": { "labels": { "mine": "" } } }));
+        policies.patch(name, &params, &labelled).await?;
+    }
     Ok(())
 }
 

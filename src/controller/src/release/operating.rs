@@ -254,3 +254,6 @@ impl Controller {
         Ok(os_images)
     }
 }
+
+#[cfg(test)]
+mod tests;
