@@ -65,7 +65,7 @@ use cluster::access::{Access, Reader};
 use cluster::events::{Recorder, Speaker};
 use host::files::Root;
 use jiff::Timestamp;
-use node::watch::observe as observe_node;
+use node::watch::{ObservedNode, observe as observe_node};
 use node::writer::NodeWriter;
 use node_update::reconcile::Difference;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -118,10 +118,8 @@ pub async fn run(options: Options, log: Log) -> anyhow::Result<()> {
         let own = Access::kubeconfig(kubeconfig, host()).at(server, authority);
         Arc::new(own.with_user_agent(USER_AGENT))
     });
-    let metrics = Arc::new(DaemonMetrics::new(Timestamp::now));
-    metrics.set_host_os(host_os(&options.root));
     let (seen_by, seen) = watch::channel(None);
-    metrics.follow_node(seen.clone());
+    let metrics = metrics_of(&options.root, &seen);
     let (writer, writing) = NodeWriter::new(
         Arc::clone(&kubelet),
         &options.node,
@@ -206,6 +204,13 @@ pub async fn run(options: Options, log: Log) -> anyhow::Result<()> {
             Ok(())
         }
     }
+}
+
+fn metrics_of(root: &Path, seen: &watch::Receiver<ObservedNode>) -> Arc<DaemonMetrics> {
+    let metrics = DaemonMetrics::new(Timestamp::now);
+    metrics.set_host_os(host_os(root));
+    metrics.follow_node(seen.clone());
+    Arc::new(metrics)
 }
 
 fn node_object(kubelet: &Arc<Access>, node: &str, root: &Path) -> NodeObject {

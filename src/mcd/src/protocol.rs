@@ -35,7 +35,7 @@ pub enum Verb {
         #[arg(long, value_name = "FILE")]
         limit_file: Option<String>,
     },
-    /// Runs skopeo for the image library, limits how fast it fetches, and reads each layer to its end
+    /// Runs skopeo for the image library, under a limit, and reads each layer to its end
     #[command(hide = true)]
     LimitedSkopeo {
         /// File with the most bytes a second; `-`: no limit.

@@ -58,11 +58,10 @@ impl Bad {
     /// What a node shows that cannot follow it.
     pub(super) const fn state(&self) -> NodeState {
         match self {
-            // Another try may find the configuration.
-            Self::Target(_) => NodeState::Degraded,
-            Self::Config(_) | Self::Host(_) | Self::Budget(_) | Self::Role(_) => {
-                NodeState::Unreconcilable
-            }
+            // Another try may find the configuration, or what its host lacks: a node gets nothing
+            // that the rules reject, as that is not rendered.
+            Self::Target(_) | Self::Config(_) | Self::Host(_) => NodeState::Degraded,
+            Self::Budget(_) | Self::Role(_) => NodeState::Unreconcilable,
         }
     }
 

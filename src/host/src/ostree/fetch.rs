@@ -129,7 +129,7 @@ impl Fetcher<'_> {
         self.deployments.unlock();
         let repo = self.deployments.repo();
         let pulled = match self.runtime.block_on(self.pull(&repo, image)) {
-            Err(Error::Fetch { cause, source, .. }) if self.may_be_of_index(cause) => {
+            Err(Error::Fetch { cause, source, .. }) if may_be_of_index(cause) => {
                 return Err(self.explain(image, source));
             }
             Err(Error::NoRoom { .. }) => {
@@ -188,12 +188,6 @@ impl Fetcher<'_> {
             self.deployments.prune()?;
         }
         Ok(())
-    }
-
-    /// Whether a failure may be that of an index without this host's architecture. skopeo says it
-    /// in words that change.
-    const fn may_be_of_index(&self, cause: FetchCause) -> bool {
-        matches!(cause, FetchCause::Unusable | FetchCause::Other)
     }
 
     /// The error of a fetch, with what the image's index has.
@@ -331,6 +325,12 @@ impl Fetcher<'_> {
             ..ImageProxyConfig::default()
         }
     }
+}
+
+/// Whether a failure may be that of an index without this host's architecture. skopeo says it in
+/// words that change.
+const fn may_be_of_index(cause: FetchCause) -> bool {
+    matches!(cause, FetchCause::Unusable | FetchCause::Other)
 }
 
 /// Refuses layers that nothing here can unpack, before any is fetched.

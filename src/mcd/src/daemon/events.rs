@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use cluster::events::{EventSubject, Recorder, Severity};
 use jiff::Timestamp;
 use node::watch::ObservedNode;
-use node_update::phase::Phase;
+use node_update::phase::{Kind, Phase};
 use tokio::sync::watch;
 
 use crate::protocol::ServiceAction;
@@ -194,7 +194,7 @@ pub fn of_phase(node: &str, after: &Phase, was_done: bool) -> Option<NodeEvent> 
                 it.to.config
             ),
         ),
-        Phase::Unreconcilable(it) => (
+        Phase::Unreconcilable(it) if it.failures.kind == Kind::Rejection => (
             Severity::Warning,
             "FailedToReconcile",
             format!(
@@ -218,6 +218,7 @@ pub fn of_phase(node: &str, after: &Phase, was_done: bool) -> Option<NodeEvent> 
         | Phase::Verifying(_)
         | Phase::Finishing(_)
         | Phase::RollingBack(_)
+        | Phase::Unreconcilable(_)
         | Phase::Degraded(_) => return None,
     };
     Some(NodeEvent::new(severity, reason, message))
@@ -240,7 +241,11 @@ pub fn log_phase(after: &Phase) {
             tracing::error!("Marking Degraded due to: {:?}", it.failures.cause);
         }
         Phase::Unreconcilable(it) => {
-            tracing::error!("Marking Unreconcilable due to: {:?}", it.reasons.join("; "));
+            let state = match it.failures.kind {
+                Kind::Rejection => "Unreconcilable",
+                Kind::Failure => "Degraded",
+            };
+            tracing::error!("Marking {state} due to: {:?}", it.reasons.join("; "));
         }
         Phase::Held(it) => {
             tracing::error!(config = %it.target, reason = it.cause, "rolled back; the target is held");

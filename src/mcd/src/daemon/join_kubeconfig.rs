@@ -1,8 +1,8 @@
 //! Keeps the kubeconfig by which the node joined readable by root alone.
 //!
 //! It belongs to no configuration, so that neither plan nor drift monitor looks at it. A node
-//! without it goes on until its kubelet's own kubeconfig ends or is lost, and cannot come back then:
-//! it takes no update until the file is there again.
+//! without it goes on until its kubelet's own kubeconfig ends or is lost, and cannot come back
+//! then: it takes no update until the file is there again.
 
 use std::path::Path;
 

@@ -245,8 +245,15 @@ impl Fetching {
         (Phase::Applying(applying), vec![Command::Apply])
     }
 
+    /// What the rules reject, no installed host can follow. What a rehearsal finds on this host may
+    /// mend itself, and shows as another failure.
     pub(super) fn rejected(self, reasons: Vec<String>) -> Step {
-        Unreconcilable::begin(self.origin, self.to, reasons, self.failures)
+        let kind = if self.is_preparing() {
+            Kind::Failure
+        } else {
+            Kind::Rejection
+        };
+        Unreconcilable::begin(self.origin, self.to, reasons, (self.failures, kind))
     }
 }
 

@@ -177,10 +177,10 @@ impl Unreconcilable {
         origin: Origin,
         target: Target,
         reasons: Vec<String>,
-        failures: Option<Failures>,
+        (failures, kind): (Option<Failures>, Kind),
     ) -> Step {
         let failed_in = Some(failed_in(PhaseName::Fetching, &target));
-        let failures = Failures::add(failures, reasons.join("; "), Kind::Rejection, failed_in);
+        let failures = Failures::add(failures, reasons.join("; "), kind, failed_in);
         let rejected = wait(Phase::Unreconcilable(Self {
             origin,
             target,

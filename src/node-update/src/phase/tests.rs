@@ -263,6 +263,25 @@ fn a_refused_target_is_unreconcilable_and_touches_nothing() {
 }
 
 #[test]
+fn what_a_rehearsal_finds_is_a_failure_like_others() {
+    let mut machine = idle();
+    let outline = Outline {
+        route: Route::Reboot,
+        drain: true,
+        image: None,
+    };
+    let events = [
+        Event::Desired(target("b")),
+        Event::Planned(outline),
+        Event::Rejected(vec!["no room".to_owned()]),
+    ];
+    drive(&mut machine, events.into());
+    assert_eq!(machine.phase().name(), PhaseName::Unreconcilable);
+    assert_eq!(machine.state(), Some(NodeState::Degraded));
+    assert_eq!(machine.phase().reason(), "no room");
+}
+
+#[test]
 fn a_retry_does_not_flap_the_state() {
     let mut machine = idle();
     drive(
