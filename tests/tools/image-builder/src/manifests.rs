@@ -161,8 +161,8 @@ mod tests {
         assert_eq!(held, applied);
     }
 
-    #[test]
-    fn a_release_of_the_images_is_for_clusters_and_has_no_placeholder() {
+    /// A release of all components' images, and of an OS.
+    fn request() -> ReleaseRequest {
         let components = COMPONENTS
             .iter()
             .filter(|component| component.role != ReleaseRole::Base);
@@ -186,7 +186,7 @@ mod tests {
             is_override: false,
         };
         let images = images.chain([(OS.to_owned(), os)]);
-        let request = ReleaseRequest {
+        ReleaseRequest {
             metadata: Metadata::new("1.0.0".parse().unwrap()),
             annotations: BTreeMap::new(),
             images: images.collect(),
@@ -194,7 +194,12 @@ mod tests {
             component_versions: BTreeMap::new(),
             verification: None,
             allow_missing_images: false,
-        };
+        }
+    }
+
+    #[test]
+    fn a_release_of_the_images_is_for_clusters_and_has_no_placeholder() {
+        let request = request();
         let assembly = assemble(&request).unwrap();
         let payload = Payload::parse(&assembly.files).unwrap();
         assert!(
@@ -235,8 +240,8 @@ mod tests {
             let container =
                 |field: &str| deployment.text(&format!("/spec/template/spec/containers/0/{field}"));
             let image = request.images["slipway-mcc"].pull_spec.as_str();
-            assert_eq!(container("name").as_deref(), Some(name));
-            assert_eq!(container("image").as_deref(), Some(image));
+            assert_eq!(container("name"), Some(name));
+            assert_eq!(container("image"), Some(image));
         }
         let os = named("ConfigMap", "machine-config-osimageurl");
         assert_eq!(
