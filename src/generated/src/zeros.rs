@@ -6,7 +6,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::Path;
 
 use api::config::{
     ClusterImagePolicy, FeatureGate, Image, ImageDigestMirrorSet, ImagePolicy, ImageTagMirrorSet,
@@ -31,9 +30,18 @@ const WISHES: &[(&str, &str)] = &[
     ("deploy/crds/kubeletconfigs.yaml", "spec.logLevel"),
 ];
 
+/// Path of a definition in the checkout, and its text.
+type Definition = (&'static str, &'static str);
+
+macro_rules! definition {
+    ($path:literal) => {
+        ($path, include_str!(concat!("../../../", $path)))
+    };
+}
+
 /// Definition of a kind, an object, and what is made of it, as a text.
 struct Case {
-    definition: &'static str,
+    definition: Definition,
     object: Value,
     made: fn(Value) -> Result<String, String>,
 }
@@ -90,7 +98,7 @@ fn options() -> Vec<Case> {
     let selector = json!({ "matchLabels": { "pool": "worker" } });
     vec![
         Case {
-            definition: "deploy/crds/kubeletconfigs.yaml",
+            definition: definition!("deploy/crds/kubeletconfigs.yaml"),
             object: object(&json!({
                 "machineConfigPoolSelector": selector, "kubeletConfig": { "maxPods": 100 }
             })),
@@ -102,7 +110,7 @@ fn options() -> Vec<Case> {
             },
         },
         Case {
-            definition: "deploy/crds/containerruntimeconfigs.yaml",
+            definition: definition!("deploy/crds/containerruntimeconfigs.yaml"),
             object: object(&json!({
                 "machineConfigPoolSelector": selector, "containerRuntimeConfig": { "pidsLimit": 100 }
             })),
@@ -120,7 +128,7 @@ fn images() -> Vec<Case> {
     let mirrors = json!([{ "source": "a.example/b", "mirrors": ["m.example/b"] }]);
     vec![
         Case {
-            definition: "deploy/cvo/crds/images.yaml",
+            definition: definition!("deploy/cvo/crds/images.yaml"),
             object: object(&json!({ "registrySources": { "insecureRegistries": ["a.example"] } })),
             made: |object| {
                 let image: Image = read(object)?;
@@ -131,7 +139,7 @@ fn images() -> Vec<Case> {
             },
         },
         Case {
-            definition: "deploy/cvo/crds/imagedigestmirrorsets.yaml",
+            definition: definition!("deploy/cvo/crds/imagedigestmirrorsets.yaml"),
             object: object(&json!({ "imageDigestMirrors": mirrors })),
             made: |object| {
                 let set: ImageDigestMirrorSet = read(object)?;
@@ -142,7 +150,7 @@ fn images() -> Vec<Case> {
             },
         },
         Case {
-            definition: "deploy/cvo/crds/imagetagmirrorsets.yaml",
+            definition: definition!("deploy/cvo/crds/imagetagmirrorsets.yaml"),
             object: object(&json!({ "imageTagMirrors": mirrors })),
             made: |object| {
                 let set: ImageTagMirrorSet = read(object)?;
@@ -153,7 +161,9 @@ fn images() -> Vec<Case> {
             },
         },
         Case {
-            definition: "deploy/openshift/crds/0000_10_config-operator_01_imagecontentsourcepolicies.crd.yaml",
+            definition: definition!(
+                "deploy/openshift/crds/0000_10_config-operator_01_imagecontentsourcepolicies.crd.yaml"
+            ),
             object: object(&json!({ "repositoryDigestMirrors": mirrors })),
             made: |object| {
                 let policy: ImageContentSourcePolicy = read(object)?;
@@ -172,7 +182,9 @@ fn policies() -> Vec<Case> {
         json!({ "rootOfTrust": { "policyType": "PublicKey", "publicKey": { "keyData": key } } });
     vec![
         Case {
-            definition: "deploy/openshift/crds/0000_10_config-operator_01_clusterimagepolicies.crd.yaml",
+            definition: definition!(
+                "deploy/openshift/crds/0000_10_config-operator_01_clusterimagepolicies.crd.yaml"
+            ),
             object: object(&json!({ "scopes": ["a.example/b"], "policy": policy })),
             made: |object| {
                 let policy: ClusterImagePolicy = read(object)?;
@@ -183,7 +195,9 @@ fn policies() -> Vec<Case> {
             },
         },
         Case {
-            definition: "deploy/openshift/crds/0000_10_config-operator_01_imagepolicies.crd.yaml",
+            definition: definition!(
+                "deploy/openshift/crds/0000_10_config-operator_01_imagepolicies.crd.yaml"
+            ),
             object: json!({
                 "metadata": { "name": "a", "namespace": "n", "uid": "u" },
                 "spec": { "scopes": ["a.example/b"], "policy": policy }
@@ -203,7 +217,9 @@ fn nodes_and_pools() -> Vec<Case> {
     let selector = json!({ "matchLabels": { "pool": "worker" } });
     vec![
         Case {
-            definition: "deploy/openshift/crds/0000_10_config-operator_01_nodes-Default.crd.yaml",
+            definition: definition!(
+                "deploy/openshift/crds/0000_10_config-operator_01_nodes-Default.crd.yaml"
+            ),
             object: object(&json!({ "workerLatencyProfile": "MediumUpdateAverageReaction" })),
             made: |object| {
                 let settings: NodeSettings = read(object)?;
@@ -213,7 +229,7 @@ fn nodes_and_pools() -> Vec<Case> {
             },
         },
         Case {
-            definition: "deploy/crds/machineconfigpools.yaml",
+            definition: definition!("deploy/crds/machineconfigpools.yaml"),
             object: object(&json!({
                 "machineConfigSelector": selector, "nodeSelector": selector, "maxUnavailable": "10%"
             })),
@@ -224,7 +240,7 @@ fn nodes_and_pools() -> Vec<Case> {
             },
         },
         Case {
-            definition: "deploy/crds/rolloutpolicies.yaml",
+            definition: definition!("deploy/crds/rolloutpolicies.yaml"),
             object: object(&json!({
                 "canaries": { "count": 1 }, "waves": [{ "size": "10%" }],
                 "windows": [{ "name": "night", "days": ["Sat"], "start": "22:00", "minutes": 240 }],
@@ -237,7 +253,7 @@ fn nodes_and_pools() -> Vec<Case> {
             },
         },
         Case {
-            definition: "deploy/cvo/crds/featuregates.yaml",
+            definition: definition!("deploy/cvo/crds/featuregates.yaml"),
             object: json!({
                 "metadata": { "name": "cluster" }, "spec": {},
                 "status": { "featureGates": [{ "version": "1", "enabled": [{ "name": "A" }] }] }
@@ -255,9 +271,10 @@ fn zero_is_not_set_or_refused_by_name() {
     let mut faults = String::new();
     let mut tried = 0;
     for case in cases() {
-        let schema = schema(case.definition);
+        let (definition, text) = case.definition;
+        let schema = schema(text);
         let before = (case.made)(case.object.clone());
-        let before = before.unwrap_or_else(|why| panic!("{}: {why}", case.definition));
+        let before = before.unwrap_or_else(|why| panic!("{definition}: {why}"));
         let mut zeros = Vec::new();
         let part = if case.object.get("status").is_some() {
             "status"
@@ -274,9 +291,7 @@ fn zero_is_not_set_or_refused_by_name() {
         collect(schema, &case.object[part], part, &put, &mut zeros);
         tried += zeros.len();
         for zero in zeros {
-            let is_wish = |(definition, path): &(&str, &str)| {
-                *definition == case.definition && *path == zero.path
-            };
+            let is_wish = |(of, path): &(&str, &str)| *of == definition && *path == zero.path;
             // The field, or what it is a part of.
             let mut fields = zero.path.split(['.', '[']).skip(1);
             let fault = match (case.made)(zero.object) {
@@ -285,7 +300,6 @@ fn zero_is_not_set_or_refused_by_name() {
                 Ok(after) => format!("changes what is made to {after}"),
                 Err(why) => format!("is refused without its name: {why}"),
             };
-            let definition = case.definition;
             writeln!(faults, "{definition}: {} {fault}", zero.path).unwrap();
         }
     }
@@ -295,9 +309,7 @@ fn zero_is_not_set_or_refused_by_name() {
 
 /// The schema of a definition's stored version.
 fn schema(definition: &str) -> Value {
-    let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let text = std::fs::read_to_string(checkout.join(definition)).unwrap();
-    let definition: Value = serde_saphyr::from_str(&text).unwrap();
+    let definition: Value = serde_saphyr::from_str(definition).unwrap();
     let versions = definition["spec"]["versions"].as_array().unwrap();
     let mut stored = versions.iter().filter(|version| version["storage"] == true);
     stored.next().unwrap()["schema"]["openAPIV3Schema"].clone()

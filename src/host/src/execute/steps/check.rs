@@ -131,10 +131,10 @@ mod tests {
         let store = JournalStore::new(&root);
         let mut units = Offline::new(host.path().to_owned());
         let mut executor = StepExecutor::new(&root, &mut units, &store, Attempt("a".to_owned()));
-        let nobody = || Owner::Name("nobody-knows".to_owned());
+        let unknown = || Owner::Name("unknown-owner".to_owned());
         for (user, group, words) in [
-            (nobody(), Owner::ROOT, "UserID for username"),
-            (Owner::ROOT, nobody(), "GroupID for group"),
+            (unknown(), Owner::ROOT, "UserID for username"),
+            (Owner::ROOT, unknown(), "GroupID for group"),
         ] {
             let mut action = write("/etc/x");
             if let Action::WriteFile { file, .. } = &mut action {
@@ -147,7 +147,7 @@ mod tests {
                 Chain(&error).to_string(),
                 format!(
                     "cannot apply file /etc/x: failed to retrieve file ownership for file \
-                     \"/etc/x\": failed to retrieve {words}: nobody-knows"
+                     \"/etc/x\": failed to retrieve {words}: unknown-owner"
                 )
             );
         }
