@@ -684,7 +684,8 @@ fn an_owner_that_does_not_exist_changes_nothing() {
         let error = Chain(&host.apply().unwrap_err()).to_string();
         assert_eq!(
             error,
-            "cannot apply file /etc/shipped.conf: user \"no-such-user\" is not known to the OS"
+            "cannot apply file /etc/shipped.conf: failed to retrieve file ownership for file \
+             \"/etc/shipped.conf\": failed to retrieve UserID for username: no-such-user"
         );
         assert_eq!(host.snapshot(), before);
         assert!(!host.is_under_way());
