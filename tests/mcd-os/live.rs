@@ -154,7 +154,8 @@ fn a_live_update_whose_service_is_missing_is_undone_to_the_byte() {
     let before = env.snapshot().unwrap();
     let directory = env.put(&plan).unwrap();
     let ran = env.expect(1, &["apply", &directory]).unwrap();
-    assert!(ran.reasons().contains("unit refused.service"), "{ran:?}");
+    let words = "could not apply update: restarting refused.service service failed. Error";
+    assert!(ran.reasons().contains(words), "{ran:?}");
     assert_eq!(differences(&before, &env.snapshot().unwrap()), [""; 0]);
     assert_eq!(env.view().unwrap()["last"]["outcome"], "undone");
 }
