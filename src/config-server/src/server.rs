@@ -276,9 +276,12 @@ impl ConfigServer {
     }
 }
 
-/// The path, and then the method; of a pool's path the last element counts.
+/// The method, and then the path; of a pool's path the last element counts.
 fn asked<'a>(method: &Method, path: &'a str) -> Result<Asked<'a>, Refusal> {
-    let asked = if path == "/healthz" {
+    if method != Method::GET && method != Method::HEAD {
+        return Err(Refusal::Method);
+    }
+    Ok(if path == "/healthz" {
         Asked::Health
     } else if let Some(config) = path.strip_prefix(OWN) {
         let config = Some(config).filter(|name| is_name(name));
@@ -289,11 +292,7 @@ fn asked<'a>(method: &Method, path: &'a str) -> Result<Asked<'a>, Refusal> {
             .map(|rest| rest.trim_end_matches('/'));
         let pool = pool.and_then(|rest| rest.rsplit('/').next());
         Asked::Pool(pool.filter(|pool| is_name(pool)).ok_or(Refusal::Path)?)
-    };
-    if method != Method::GET && method != Method::HEAD {
-        return Err(Refusal::Method);
-    }
-    Ok(asked)
+    })
 }
 
 /// Whether it may be the name of an object.
