@@ -91,7 +91,7 @@ impl Site {
 
     /// Files of a release that brings one ConfigMap.
     fn release(&self, version: &str) -> Result<ReleaseTree> {
-        let mut files = release(version, &[("test", &self.key)], &self.server.address)?;
+        let mut files = release(version, &[&self.key], &self.server.address)?;
         // Neither has anything to run here.
         files.retain(|path, _| {
             !path.ends_with("deployment.json") && !path.ends_with("operator.json")

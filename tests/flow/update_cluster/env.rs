@@ -92,8 +92,7 @@ impl Cluster {
 
     /// Files of a release that this cluster's key signs.
     pub(crate) fn release(&self, version: &str) -> Result<ReleaseTree> {
-        let keys = [("test", &self.key), ("expired", &self.expired)];
-        release(version, &keys, &self.server.address)
+        release(version, &[&self.key, &self.expired], &self.server.address)
     }
 
     /// Puts a release into the registry; its pull spec and digest.

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use release::verification::{FILE, SignatureTrust};
 use release::{ImageDigest, RELEASE_LABEL};
 use serde_json::{Value, json};
-use testbed::ReleaseKey;
+use testbed::{ReleaseKey, keyring};
 
 /// The only component beside the version operator.
 pub(crate) const COMPONENT: &str = "alpha";
@@ -40,12 +40,8 @@ fn object(api_version: &str, kind: &str, namespace: &str, name: &str, rest: &Val
     object
 }
 
-/// A release whose keys are that of `key`, and whose signatures `store` has.
-pub(crate) fn release(
-    version: &str,
-    keys: &[(&str, &ReleaseKey)],
-    store: &str,
-) -> Result<ReleaseTree> {
+/// A release that these keys may sign, and whose signatures `store` has.
+pub(crate) fn release(version: &str, keys: &[&ReleaseKey], store: &str) -> Result<ReleaseTree> {
     let mut files = ReleaseTree::new();
     let mut put = |path: &str, value: &Value| files.insert(path.to_owned(), value.to_string());
     let metadata = json!({
@@ -86,10 +82,8 @@ pub(crate) fn release(
         "release-manifests/0000_50_alpha_90_operator.json",
         &operator,
     );
-    let keyrings = keys.iter();
-    let keyrings = keyrings.map(|(name, key)| ((*name).to_owned(), key.public.clone()));
     let trust = SignatureTrust {
-        keyrings: keyrings.collect(),
+        keyrings: [("test".to_owned(), keyring(keys)?)].into(),
         stores: [("lab".to_owned(), store.to_owned())].into(),
     };
     let keys = String::from_utf8(trust.print()?)?;

@@ -59,7 +59,7 @@ pub use self::host_lab::{HostLab, Image};
 pub use self::monitoring::Monitoring;
 pub use self::node_spec::{CONTROL_PLANE_POOL, NodeSpec};
 pub use self::programs::Programs;
-pub use self::signing::{ReleaseKey, SignatureServer};
+pub use self::signing::{ReleaseKey, SignatureServer, keyring};
 
 /// How long what starts on its own may take to be there.
 pub const SOON: Duration = lab::PATIENCE;

@@ -7,7 +7,11 @@ use std::time::SystemTime;
 
 use anyhow::{Context as _, Result};
 use jiff::{SignedDuration, Timestamp};
-use pgp::composed::{ArmorOptions, KeyType, SecretKeyParamsBuilder, SignedSecretKey};
+use pgp::armor::{self, BlockType};
+use pgp::composed::{
+    ArmorOptions, Deserializable as _, KeyType, SecretKeyParamsBuilder, SignedPublicKey,
+    SignedSecretKey,
+};
 use pgp::packet::{KeyFlags, SignatureConfig, SignatureType, Subpacket, SubpacketData};
 use pgp::types::{Duration, KeyDetails as _, Password, Tag};
 use rand::rngs::OsRng;
@@ -77,6 +81,22 @@ impl ReleaseKey {
         };
         Ok(self.signer.sign(&claim, Timestamp::now())?)
     }
+}
+
+/// The public parts of these keys as one keyring, armoured: either may have signed.
+pub fn keyring(keys: &[&ReleaseKey]) -> Result<Vec<u8>> {
+    let keys = keys.iter();
+    let keys = keys.map(|key| SignedPublicKey::from_armor_single(key.public.as_slice()));
+    let keys: Vec<_> = keys.map(|key| Ok(key?.0)).collect::<Result<_>>()?;
+    let mut ring = Vec::new();
+    armor::write(
+        &keys.as_slice(),
+        BlockType::PublicKey,
+        &mut ring,
+        None,
+        true,
+    )?;
+    Ok(ring)
 }
 
 /// Has a key say of itself that it expires.
@@ -195,7 +215,6 @@ impl SignatureServer {
 mod tests {
     use std::time::Instant;
 
-    use pgp::composed::{Deserializable as _, SignedPublicKey};
     use pgp::crypto::public_key::PublicKeyAlgorithm;
 
     use super::*;
