@@ -11,6 +11,12 @@ pub(super) const TCP: &str = "tcp ";
 /// What any other socket is called.
 pub(super) const LOCAL: &str = "a socket of this host";
 
+/// What a socket is called whose peer connected to the program, as a probe does.
+pub(super) const ASKER: &str = "an asker";
+
+/// State of a socket that listens. Source: `linux/net/tcp_states.h`.
+const LISTENS: &str = "0A";
+
 /// The peer of a socket, and how many bytes are sent there; none if the descriptor is no socket.
 ///
 /// The length distinguishes requests whose content cannot be read.
@@ -23,27 +29,31 @@ pub(super) fn to(pid: Pid, descriptor: u64, length: u64) -> Option<String> {
         peer(&table, number)
     };
     let peer = connections("tcp").or_else(|| connections("tcp6"));
-    let peer = peer.map_or_else(|| LOCAL.to_owned(), |peer| format!("{TCP}{peer}"));
+    let peer = peer.unwrap_or_else(|| LOCAL.to_owned());
     Some(format!("{peer}, {length} bytes"))
 }
 
 /// The peer of the connection with this number. Source: proc(5), `/proc/net/tcp`.
 fn peer(table: &str, number: &str) -> Option<String> {
-    let fields = |line: &str| {
-        line.split_whitespace()
-            .map(ToOwned::to_owned)
-            .collect::<Vec<_>>()
-    };
-    let found = table
+    let sockets: Vec<Vec<_>> = table
         .lines()
-        .map(fields)
-        .find(|fields| fields.get(9).is_some_and(|inode| inode == number))?;
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    let found = sockets
+        .iter()
+        .find(|fields| fields.get(9) == Some(&number))?;
+    let port = |fields: &[&str]| Some(fields.get(1)?.rsplit_once(':')?.1.to_owned());
+    let own = port(found);
+    let listens = |fields: &Vec<&str>| fields.get(3) == Some(&LISTENS) && port(fields) == own;
+    if sockets.iter().any(listens) {
+        return Some(ASKER.to_owned());
+    }
     let (address, port) = found.get(2)?.split_once(':')?;
     let port = u16::from_str_radix(port, 16).ok()?;
     // The last word of a mapped address is that of version 4, in the machine's order.
     let word = address.get(address.len().checked_sub(8)?..)?;
     let address = Ipv4Addr::from(u32::from_str_radix(word, 16).ok()?.to_ne_bytes());
-    Some(format!("{address}:{port}"))
+    Some(format!("{TCP}{address}:{port}"))
 }
 
 #[cfg(test)]
@@ -56,7 +66,17 @@ mod tests {
 
     #[test]
     fn a_peer_is_found_by_number() {
-        assert_eq!(peer(TABLE, "31275").unwrap(), "10.88.0.1:6443");
+        assert_eq!(peer(TABLE, "31275").unwrap(), "tcp 10.88.0.1:6443");
         assert_eq!(peer(TABLE, "31276"), None);
+    }
+
+    #[test]
+    fn who_connected_to_the_program_is_an_asker() {
+        let table = format!(
+            "{TABLE}   1: 0100007F:225D 00000000:0000 0A 00000000:00000000 00:00000000 00000000 0 0 7 1 0\n   \
+             2: 0100007F:225D 0100007F:B3F0 01 00000000:00000000 00:00000000 00000000 0 0 8 1 0\n"
+        );
+        assert_eq!(peer(&table, "8").unwrap(), ASKER);
+        assert_eq!(peer(&table, "31275").unwrap(), "tcp 10.88.0.1:6443");
     }
 }

@@ -205,9 +205,17 @@ pub(crate) async fn check(
     write("stranger.pem", &stranger.client(METRICS_READER, "test")?)?;
 
     let monitor = deployed("daemon-monitor.yaml")?.data["spec"].take();
-    let targets = targets(cluster, &monitor).await?;
-    let found: BTreeSet<_> = targets.iter().map(|(_, node)| node.as_str()).collect();
-    ensure!(found == BTreeSet::from(nodes), "targets: {targets:?}");
+    // A node may be done before the kubelet has asked its daemon again whether it is ready.
+    let targets = until("a target on each node", SOON, async || {
+        let targets = targets(cluster, &monitor).await?;
+        let found: BTreeSet<_> = targets.iter().map(|(_, node)| node.as_str()).collect();
+        Ok(if found == BTreeSet::from(nodes) {
+            Ok(targets)
+        } else {
+            Err(format!("{targets:?}"))
+        })
+    })
+    .await?;
     write("prometheus.yml", &settings(&monitor, &targets).to_string())?;
     let address = free_address()?;
     let arguments = [

@@ -112,7 +112,9 @@ async fn relay(
     counts: Counts,
     latency: Duration,
 ) {
-    let owner = programs.iter().copied().find(|program| owns(program, peer));
+    let own = client.local_addr().ok();
+    let mut programs = programs.iter().copied();
+    let owner = own.and_then(|own| programs.find(|program| owns(program, peer, own)));
     let Ok(server) = TcpStream::connect(server).await else {
         return;
     };
@@ -177,16 +179,16 @@ async fn pass_on(
     tokio::join!(reading, writing);
 }
 
-/// Whether a process of this program has the connection whose end there is `peer`. A process that
-/// ends meanwhile has not.
-fn owns(program: &str, peer: SocketAddr) -> bool {
-    let SocketAddr::V4(peer) = peer else {
+/// Whether a process of this program has the connection whose end there is `peer`, and `own` here.
+/// A process that ends meanwhile has not.
+fn owns(program: &str, peer: SocketAddr, own: SocketAddr) -> bool {
+    let (SocketAddr::V4(peer), SocketAddr::V4(own)) = (peer, own) else {
         return false;
     };
     let processes = memory::named(program).unwrap_or_default();
     processes.into_iter().any(|process| {
         let table = fs::read_to_string(format!("/proc/{process}/net/tcp")).unwrap_or_default();
-        socket(&table, peer).is_some_and(|inode| has_open(process, inode))
+        socket(&table, peer, own).is_some_and(|inode| has_open(process, inode))
     })
 }
 
@@ -200,15 +202,18 @@ fn has_open(process: u32, inode: u64) -> bool {
         .any(|target| target.is_ok_and(|target| target.as_os_str() == link.as_str()))
 }
 
-/// Inode of the socket with this local address. Source: the kernel's `proc(5)`, `/proc/net/tcp`:
-/// the address as hexadecimal of the bytes in memory, the port as a number, the inode in the tenth
-/// field.
-fn socket(table: &str, local: SocketAddrV4) -> Option<u64> {
-    let address = u32::from_ne_bytes(local.ip().octets());
-    let local = format!("{address:08X}:{:04X}", local.port());
+/// Inode of the socket between these addresses: connections to several peers may share a local one.
+/// Source: the kernel's `proc(5)`, `/proc/net/tcp`: the address as hexadecimal of the bytes in
+/// memory, the port as a number, the inode in the tenth field.
+fn socket(table: &str, local: SocketAddrV4, remote: SocketAddrV4) -> Option<u64> {
+    let ends = [local, remote].map(|end| {
+        let address = u32::from_ne_bytes(end.ip().octets());
+        format!("{address:08X}:{:04X}", end.port())
+    });
     table.lines().skip(1).find_map(|line| {
         let mut fields = line.split_ascii_whitespace().skip(1);
-        (fields.next() == Some(&local)).then(|| fields.nth(7)?.parse().ok())?
+        let is_between = ends.iter().all(|end| fields.next() == Some(end));
+        is_between.then(|| fields.nth(6)?.parse().ok())?
     })
 }
 
@@ -217,14 +222,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_socket_is_found_by_its_own_end() {
+    fn a_socket_is_found_by_both_ends() {
         let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
    0: 0100007F:0050 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 11 1 0 100 0 0 10 0
-   1: 0A00610A:B3AC 0100610A:1A0B 01 00000000:00000000 02:000005DC 00000000     0        0 987654 2 0 20 4 30 10 -1
+   1: 0A00610A:B3AC 0200610A:1A0B 06 00000000:00000000 03:00000D5C 00000000     0        0 0 3 0
+   2: 0A00610A:B3AC 0100610A:1A0B 01 00000000:00000000 02:000005DC 00000000     0        0 987654 2 0 20 4 30 10 -1
 ";
-        let found = |text: &str| socket(table, text.parse().unwrap());
+        let remote = "10.97.0.1:6667".parse().unwrap();
+        let found = |text: &str| socket(table, text.parse().unwrap(), remote);
         assert_eq!(found("10.97.0.10:45996"), Some(987_654));
-        assert_eq!(found("10.97.0.1:6667"), None);
+        assert_eq!(found("10.97.0.10:45997"), None);
     }
 
     #[tokio::test]
