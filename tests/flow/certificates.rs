@@ -192,7 +192,7 @@ async fn publish(
         let named = config.status.unwrap_or_default().controller_certificates;
         let named = named.into_iter().map(|one| {
             let times = [one.not_before, one.not_after];
-            let times = times.map(|time| time.unwrap_or_default().0.to_string());
+            let times = times.map(|time| time.map_or_else(String::new, |time| time.0.to_string()));
             (one.bundle_file, one.subject, times)
         });
         let named: BTreeSet<_> = named.collect();

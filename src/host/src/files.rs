@@ -16,6 +16,7 @@ mod write;
 mod tests;
 
 pub use labels::Labels;
+#[cfg(feature = "ostree")]
 pub(crate) use labels::{LABEL, LABEL_MAX};
 pub use path::{Location, PathScope};
 pub(crate) use root::Inode;
