@@ -1,18 +1,15 @@
 //! Certificates that the cluster rotates reach a host without a reboot, and its Node says which.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use api::machineconfiguration::{ControllerConfig, annotation};
+use api::machineconfiguration::annotation;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use chassis::http::certificate::facts::facts;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
-use kube::Api;
 use lab::audit::{Stage, Verb};
 use lab::host::Host;
 use nix::sys::signal::Signal;
@@ -46,13 +43,9 @@ async fn rotated_certificates_reach_a_host_in_a_paused_pool() -> Result<()> {
 
     // What each says is written, and nothing but that is asked for.
     let since = Timestamp::now();
-    let version = publish(
-        &cluster,
-        [&own, &own],
-        &[("registry.test..5000", &other)],
-        false,
-    )
-    .await?;
+    let version = cluster
+        .rotate_certificates([&own, &own], &[("registry.test..5000", &other)], false)
+        .await?;
     start_again(&cluster).await?;
     is_followed(&cluster, &version, "false").await?;
     ensure!(read(&etc, KUBELET_CA)? == own && read(&etc, CLOUD_CA)? == own);
@@ -76,14 +69,18 @@ async fn rotated_certificates_reach_a_host_in_a_paused_pool() -> Result<()> {
 
     // Another CA, and a registry that is not named any more: the first is written, the second's is
     // removed, others' stay.
-    let version = publish(&cluster, [&other, &own], &[], false).await?;
+    let version = cluster
+        .rotate_certificates([&other, &own], &[], false)
+        .await?;
     start_again(&cluster).await?;
     is_followed(&cluster, &version, "false").await?;
     ensure!(read(&etc, KUBELET_CA)? == other);
     ensure!(names(&etc.join(REGISTRIES))? == ["by.hand"]);
 
     // One that cannot be used is refused by name, and what is on the host stays.
-    let refused = publish(&cluster, ["no certificate", &own], &[], false).await?;
+    let refused = cluster
+        .rotate_certificates(["no certificate", &own], &[], false)
+        .await?;
     start_again(&cluster).await?;
     let why = format!(
         "ControllerConfig {CONFIG}: spec.kubeAPIServerServingCAData holds no certificate in PEM"
@@ -109,7 +106,7 @@ async fn a_rotated_ca_of_the_api_server_is_tried_before_it_is_trusted() -> Resul
 
     // A CA that is not the API server's would cut the node off.
     cluster.publish_authority(&other).await?;
-    publish(&cluster, [&own, &own], &[], true).await?;
+    cluster.rotate_certificates([&own, &own], &[], true).await?;
     start_again(&cluster).await?;
     let why = "ConfigMap openshift-machine-config-operator/kubeconfig-data binaryData[ca-bundle.crt] cannot be used, /var/lib/kubelet/kubeconfig does not reach its server with it: ";
     is_refused(&cluster, why).await?;
@@ -122,7 +119,7 @@ async fn a_rotated_ca_of_the_api_server_is_tried_before_it_is_trusted() -> Resul
     fs::write(&bootstrap, "no kubeconfig")?;
     let both = format!("{other}{own}");
     cluster.publish_authority(&both).await?;
-    let version = publish(&cluster, [&own, &own], &[], true).await?;
+    let version = cluster.rotate_certificates([&own, &own], &[], true).await?;
     start_again(&cluster).await?;
     let why = "cannot use kubeconfig /etc/kubernetes/kubeconfig: it is not a kubeconfig in YAML";
     is_refused(&cluster, why).await?;
@@ -144,7 +141,9 @@ async fn a_rotated_ca_of_the_api_server_is_tried_before_it_is_trusted() -> Resul
     // A rotation whose time was over before the node looked.
     let next = format!("{}{own}", authorities(&cluster)?.1);
     cluster.publish_authority(&next).await?;
-    let version = publish(&cluster, [&own, &own], &[], false).await?;
+    let version = cluster
+        .rotate_certificates([&own, &own], &[], false)
+        .await?;
     start_again(&cluster).await?;
     is_followed(&cluster, &version, "false").await?;
     has_authority(&kubeconfig, &next)?;
@@ -161,54 +160,6 @@ fn has_authority(kubeconfig: &Path, pem: &str) -> Result<()> {
     let has = text.contains(&STANDARD.encode(pem));
     ensure!(has, "{} has another CA", kubeconfig.display());
     Ok(())
-}
-
-/// Has the cluster rotate certificates; the version of the ControllerConfig in which the controller
-/// has named them.
-async fn publish(
-    cluster: &Cluster,
-    [kubelet, cloud]: [&str; 2],
-    registries: &[(&str, &str)],
-    rotates: bool,
-) -> Result<String> {
-    cluster
-        .publish_certificates(&[kubelet, cloud], registries, rotates)
-        .await?;
-    let own = [
-        ("KubeAPIServerServingCAData", kubelet),
-        ("CloudProviderCAData", cloud),
-        ("RootCAData", kubelet),
-    ];
-    let bundles = own.iter().chain(registries);
-    let expected = bundles.filter_map(|(bundle, pem)| {
-        let facts = facts(&der(pem)?)?;
-        let times = [facts.not_before, facts.not_after];
-        Some(((*bundle).to_owned(), facts.subject, times))
-    });
-    let expected: BTreeSet<_> = expected.collect();
-    let configs = Api::<ControllerConfig>::all(cluster.control_plane().client().await?);
-    until("the certificates to be named", SOON, async || {
-        let config = configs.get(CONFIG).await?;
-        let named = config.status.unwrap_or_default().controller_certificates;
-        let named = named.into_iter().map(|one| {
-            let times = [one.not_before, one.not_after];
-            let times = times.map(|time| time.map_or_else(String::new, |time| time.0.to_string()));
-            (one.bundle_file, one.subject, times)
-        });
-        let named: BTreeSet<_> = named.collect();
-        Ok(if named == expected {
-            Ok(config.metadata.resource_version.unwrap_or_default())
-        } else {
-            Err(format!("{named:?}"))
-        })
-    })
-    .await
-}
-
-/// The certificate in a PEM file that has one.
-fn der(pem: &str) -> Option<Vec<u8>> {
-    let text = pem.lines().filter(|line| !line.starts_with("-----"));
-    STANDARD.decode(text.collect::<String>()).ok()
 }
 
 /// The CA of the API server, and one that is not.

@@ -1,7 +1,9 @@
 //! Bytes by digest: of a layer, a configuration, a manifest.
 
 use std::fs::File;
-use std::io::{self, Read, Seek as _, Write};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::FileExt as _;
+use std::sync::Arc;
 
 use release::ImageDigest;
 use release::payload::DigestMismatch;
@@ -11,11 +13,11 @@ use sha2::{Digest as _, Sha256};
 const CHUNK_BYTES: usize = 1 << 20;
 
 /// A blob on this machine's disk, held against its digest.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Blob {
     digest: ImageDigest,
     size: u64,
-    file: File,
+    file: Arc<File>,
 }
 
 /// Why a blob is not there.
@@ -41,16 +43,15 @@ impl Blob {
     pub fn of(bytes: &[u8]) -> io::Result<Self> {
         let mut writer = Writer::new()?;
         writer.write_all(bytes)?;
-        writer.finish()
+        Ok(writer.finish())
     }
 
     /// Takes an open file, if it has this digest.
-    pub(crate) fn checked(mut file: File, expected: &ImageDigest) -> Result<Self, ArchiveFault> {
+    pub(crate) fn checked(file: File, expected: &ImageDigest) -> Result<Self, ArchiveFault> {
+        let file = Arc::new(file);
         let mut hashing = Hashing::new(io::sink());
-        let size = io::copy(&mut file, &mut hashing)?;
-        let digest = hashing.digest();
-        file.rewind()?;
-        held(expected, digest)?;
+        let size = io::copy(&mut BlobReader::of(&file), &mut hashing)?;
+        held(expected, hashing.digest())?;
         Ok(Self {
             digest: expected.clone(),
             size,
@@ -68,14 +69,9 @@ impl Blob {
         self.size
     }
 
-    /// Its bytes, from the first on. Two readers at once disturb each other.
-    ///
-    /// # Errors
-    /// The file cannot be read.
-    pub fn reader(&self) -> io::Result<File> {
-        let mut file = self.file.try_clone()?;
-        file.rewind()?;
-        Ok(file)
+    /// Its bytes, from the first on.
+    pub fn reader(&self) -> BlobReader {
+        BlobReader::of(&self.file)
     }
 
     /// All of its bytes.
@@ -84,26 +80,46 @@ impl Blob {
     /// The file cannot be read.
     pub fn bytes(&self) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
-        self.reader()?.read_to_end(&mut bytes)?;
+        self.reader().read_to_end(&mut bytes)?;
         Ok(bytes)
     }
 
     /// Its bytes, in pieces.
-    ///
-    /// # Errors
-    /// The file cannot be read.
-    pub(crate) fn chunks(
-        &self,
-    ) -> io::Result<impl Iterator<Item = io::Result<bytes::Bytes>> + use<>> {
-        let mut file = self.reader()?;
-        Ok(std::iter::from_fn(move || {
+    pub(crate) fn chunks(&self) -> impl Iterator<Item = io::Result<bytes::Bytes>> + use<> {
+        let mut file = self.reader();
+        std::iter::from_fn(move || {
             let mut chunk = Vec::with_capacity(CHUNK_BYTES);
             match (&mut file).take(CHUNK_BYTES as u64).read_to_end(&mut chunk) {
                 Ok(0) => None,
                 Ok(_) => Some(Ok(chunk.into())),
                 Err(error) => Some(Err(error)),
             }
-        }))
+        })
+    }
+}
+
+/// Reads a blob from its start, whoever else reads it.
+#[derive(Debug)]
+pub struct BlobReader {
+    file: Arc<File>,
+    /// Bytes that were read.
+    position: u64,
+}
+
+impl BlobReader {
+    fn of(file: &Arc<File>) -> Self {
+        Self {
+            file: Arc::clone(file),
+            position: 0,
+        }
+    }
+}
+
+impl Read for BlobReader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read_at(buffer, self.position)?;
+        self.position += read as u64;
+        Ok(read)
     }
 }
 
@@ -128,16 +144,17 @@ impl Writer {
     }
 
     /// What was written, under the digest that it has.
-    pub(crate) fn finish(self) -> io::Result<Blob> {
-        let (digest, size) = (self.0.digest(), self.0.count);
-        let mut file = self.0.inner;
-        file.rewind()?;
-        Ok(Blob { digest, size, file })
+    pub(crate) fn finish(self) -> Blob {
+        Blob {
+            digest: self.0.digest(),
+            size: self.0.count,
+            file: Arc::new(self.0.inner),
+        }
     }
 
     /// What was written, if it has this digest.
     pub(crate) fn finish_as(self, expected: &ImageDigest) -> Result<Blob, ArchiveFault> {
-        let blob = self.finish()?;
+        let blob = self.finish();
         held(expected, blob.digest.clone())?;
         Ok(blob)
     }
@@ -199,7 +216,7 @@ mod tests {
         assert_eq!(blob.digest(), &ImageDigest::of(&bytes));
         assert_eq!(blob.size(), 3_000_000);
         assert_eq!(blob.bytes().unwrap(), bytes);
-        let chunks: io::Result<Vec<_>> = blob.chunks().unwrap().collect();
+        let chunks: io::Result<Vec<_>> = blob.chunks().collect();
         assert_eq!(chunks.unwrap().concat(), bytes);
     }
 
@@ -212,14 +229,16 @@ mod tests {
             writer.finish_as(&right),
             Err(ArchiveFault::Mismatch(_))
         ));
-        let file = Blob::of(b"wrong").unwrap().file;
+        let file = |bytes| Arc::into_inner(Blob::of(bytes).unwrap().file).unwrap();
         assert!(matches!(
-            Blob::checked(file, &right),
+            Blob::checked(file(b"wrong"), &right),
             Err(ArchiveFault::Mismatch(_))
         ));
-        let file = Blob::of(b"right").unwrap().file;
         assert_eq!(
-            Blob::checked(file, &right).unwrap().bytes().unwrap(),
+            Blob::checked(file(b"right"), &right)
+                .unwrap()
+                .bytes()
+                .unwrap(),
             b"right"
         );
     }

@@ -89,8 +89,7 @@ impl Layer {
         budget: &Budget,
         mut take: impl FnMut(Act, &mut ArchiveMember<'_, '_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let file = self.blob.reader();
-        let file = io::BufReader::new(file.map_err(|source| self.unreadable(source))?);
+        let file = io::BufReader::new(self.blob.reader());
         let mut reader: Box<dyn Read> = if self.is_gzip {
             Box::new(MultiGzDecoder::new(file))
         } else {

@@ -131,7 +131,7 @@ impl<'a> Layout<'a> {
             return Ok(());
         }
         self.replace(&path, |file| {
-            io::copy(&mut blob.reader()?, file)?;
+            io::copy(&mut blob.reader(), file)?;
             Ok(())
         })
     }

@@ -245,7 +245,7 @@ impl Registries {
         {
             return Ok(());
         }
-        let chunks = blob.chunks().map_err(|source| failed(source.into()))?;
+        let chunks = blob.chunks();
         let chunks = stream::iter(chunks.map(|chunk| chunk.map_err(Into::into)));
         client
             .push_blob_stream(reference, chunks, digest, Some(blob.size()))

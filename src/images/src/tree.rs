@@ -67,7 +67,7 @@ pub enum EntryContent {
 }
 
 /// A layer that was made.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct NewLayer {
     /// Its bytes, packed.
     pub(crate) blob: Blob,
@@ -148,7 +148,7 @@ impl Tree {
         }
         let hashing = archive.into_inner()?;
         let diff_id = hashing.digest();
-        let blob = hashing.inner.finish()?.finish()?;
+        let blob = hashing.inner.finish()?.finish();
         Ok(NewLayer { blob, diff_id })
     }
 }
@@ -241,7 +241,7 @@ mod tests {
     fn entries_have_one_owner_and_time_and_follow_their_directories() {
         let time = Timestamp::from_second(1_000_000_000).unwrap();
         let layer = tree().layer(time).unwrap();
-        let gzip = flate2::read::GzDecoder::new(layer.blob.reader().unwrap());
+        let gzip = flate2::read::GzDecoder::new(layer.blob.reader());
         let mut archive = tar::Archive::new(gzip);
         let mut lines = Vec::new();
         for entry in archive.entries().unwrap() {

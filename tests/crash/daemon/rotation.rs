@@ -72,7 +72,7 @@ impl Rotation {
         };
         let before = Seen::of(host)?;
         let version = cluster
-            .publish_certificates(&[&other, &other], &[(registry, &other)], true)
+            .rotate_certificates([&other, &other], &[(registry, &other)], true)
             .await?;
         Ok(Self {
             version,

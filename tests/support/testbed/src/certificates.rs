@@ -1,15 +1,18 @@
 //! Certificates, as the operator of a cluster publishes them to its nodes.
 
+use std::collections::BTreeSet;
+
 use anyhow::{Context as _, Result};
 use api::machineconfiguration::{ControllerConfig, annotation, controller_config};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use chassis::http::certificate::facts::facts;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use lab::manifest;
 use serde_json::{Value, json};
 
-use crate::Cluster;
+use crate::{Cluster, SOON, until};
 
 /// Version of the release that the programs under test were built for.
 const VERSION: &str = match option_env!("SLIPWAY_VERSION") {
@@ -62,6 +65,48 @@ impl Cluster {
         version.context("an object without a version")
     }
 
+    /// Has the cluster rotate certificates under its controller: the version of the ControllerConfig
+    /// in which that has named them. Its status is another version than what publishes them.
+    pub async fn rotate_certificates(
+        &self,
+        [kubelet, cloud]: [&str; 2],
+        registries: &[(&str, &str)],
+        rotates: bool,
+    ) -> Result<String> {
+        self.publish_certificates(&[kubelet, cloud], registries, rotates)
+            .await?;
+        let own = [
+            ("KubeAPIServerServingCAData", kubelet),
+            ("CloudProviderCAData", cloud),
+            ("RootCAData", kubelet),
+        ];
+        let bundles = own.iter().chain(registries);
+        let expected = bundles.filter_map(|(bundle, pem)| {
+            let facts = facts(&der(pem)?)?;
+            let times = [facts.not_before, facts.not_after];
+            Some(((*bundle).to_owned(), facts.subject, times))
+        });
+        let expected: BTreeSet<_> = expected.collect();
+        let configs = Api::<ControllerConfig>::all(self.objects.client().clone());
+        until("the certificates to be named", SOON, async || {
+            let config = configs.get(controller_config::NAME).await?;
+            let named = config.status.unwrap_or_default().controller_certificates;
+            let named = named.into_iter().map(|one| {
+                let times = [one.not_before, one.not_after];
+                let times =
+                    times.map(|time| time.map_or_else(String::new, |time| time.0.to_string()));
+                (one.bundle_file, one.subject, times)
+            });
+            let named: BTreeSet<_> = named.collect();
+            Ok(if named == expected {
+                Ok(config.metadata.resource_version.unwrap_or_default())
+            } else {
+                Err(format!("{named:?}"))
+            })
+        })
+        .await
+    }
+
     /// Has daemons and operators trust clients of another authority, too, besides those of the API
     /// server's: daemons by the ControllerConfig, operators by the API server's own ConfigMap. All
     /// authorities of clients, as PEM.
@@ -111,4 +156,10 @@ impl Cluster {
         });
         self.apply(&object.to_string()).await
     }
+}
+
+/// The certificate in a PEM file that has one.
+fn der(pem: &str) -> Option<Vec<u8>> {
+    let text = pem.lines().filter(|line| !line.starts_with("-----"));
+    STANDARD.decode(text.collect::<String>()).ok()
 }

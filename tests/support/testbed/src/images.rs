@@ -106,6 +106,7 @@ async fn push_named(
         out: out.clone(),
         version: version.map(ToOwned::to_owned),
         packing: Packing::Fast,
+        parts: programs.parts().clone(),
     };
     let built = build_named(&options, names)
         .await

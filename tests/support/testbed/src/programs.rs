@@ -5,23 +5,31 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
+use image_builder::PackedParts;
 
 use crate::workspace;
 
 /// A folder with programs under their own names.
 #[derive(Clone, Debug)]
-pub struct Programs(PathBuf);
+pub struct Programs {
+    folder: PathBuf,
+    /// What is packed of them for images.
+    parts: PackedParts,
+}
 
 impl Programs {
     /// Those in a folder, whatever they are built from.
     pub fn in_folder(dir: &Path) -> Self {
-        Self(dir.to_owned())
+        Self {
+            folder: dir.to_owned(),
+            parts: PackedParts::default(),
+        }
     }
 
     /// Those that `make binaries` leaves, or those in the folder `$SLIPWAY_BINARIES`.
     pub fn built() -> Result<Self> {
         if let Some(dir) = std::env::var_os("SLIPWAY_BINARIES") {
-            return Ok(Self(dir.into()));
+            return Ok(Self::in_folder(Path::new(&dir)));
         }
         let dir = workspace().join("target/slipway");
         let built = fs::read_to_string(dir.join("sources")).unwrap_or_default();
@@ -30,17 +38,22 @@ impl Programs {
             "the programs in {} are built from other sources: `make binaries` builds them",
             dir.display()
         );
-        Ok(Self(dir))
+        Ok(Self::in_folder(&dir))
     }
 
     /// The folder.
     pub fn folder(&self) -> &Path {
-        &self.0
+        &self.folder
+    }
+
+    /// What is packed of them for images, by this one and its copies.
+    pub fn parts(&self) -> &PackedParts {
+        &self.parts
     }
 
     /// File of a program.
     pub fn path(&self, name: &str) -> Result<PathBuf> {
-        let path = self.0.join(name);
+        let path = self.folder.join(name);
         path.canonicalize().with_context(|| {
             let path = path.display();
             format!("there is no {path}: `make binaries` builds it")

@@ -270,6 +270,7 @@ impl Maker<'_> {
             out: host_lab.lab.dir().join(format!("operator-{version}")),
             version: Some(version.to_owned()),
             packing: Packing::Fast,
+            parts: self.programs.parts().clone(),
         };
         let mut files = manifests();
         files.extend(

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
 use images::image::Platform;
-use images::tree::{EntryContent, Packing};
+use images::tree::{EntryContent, NewLayer, Packing};
 use images::{Credentials, Draft, ImageLocation, Stores, Tree};
 use release::payload::Files;
 use release::references::annotation::{COMMIT_ID, SOURCE_LOCATION};
@@ -15,6 +15,7 @@ use release::{ImageDigest, MANIFESTS, OPERATOR_LABEL};
 use crate::checkout::Checkout;
 use crate::component::{COMPONENTS, Component, KEYS, NON_ROOT, ReleaseRole};
 use crate::debian::{self, Package};
+use crate::parts::{PackedParts, Parts};
 use crate::run::text;
 use crate::{manifests, sbom};
 
@@ -41,6 +42,8 @@ pub struct Options {
     pub version: Option<String>,
     /// How their layers are packed.
     pub packing: Packing,
+    /// What is packed already.
+    pub parts: PackedParts,
 }
 
 /// An image that was made.
@@ -170,23 +173,21 @@ fn draft(
     component: &Component,
     manifests: Option<Files>,
 ) -> anyhow::Result<Draft> {
-    let packages = debian::fetch(component.packages, &options.packages)?;
+    let parts = options
+        .parts
+        .of(options, component, || pack(options, checkout, component))?;
     let mut draft = Draft::new(Platform::of_this_machine(), checkout.time);
     component.user.clone_into(&mut draft.user);
     let entrypoint = component.programs.first().context("it has no program")?;
     draft.entrypoint = vec![format!("/usr/bin/{}", entrypoint.name)];
     draft.labels = labels(checkout, component.name, component.title);
 
-    let root = root(&packages, component)?.layer_packed(checkout.time, options.packing)?;
     draft.push(
-        root,
+        parts.root.clone(),
         &format!("Debian packages {}", component.packages.join(" ")),
     );
-    let programs = programs(options, checkout, component, &packages)?;
-    draft.push(
-        programs.layer_packed(checkout.time, options.packing)?,
-        "programs",
-    );
+    draft.push(parts.programs.clone(), "programs");
+    draft.push(bill(options, checkout, component, &parts)?, "SBOM");
     if let Some(files) = manifests {
         // The last layer: of an operator's image only that one's manifests count.
         push_manifests(options, checkout, &mut draft, files)?;
@@ -290,14 +291,8 @@ fn root(packages: &[Package], component: &Component) -> anyhow::Result<Tree> {
     Ok(tree)
 }
 
-fn programs(
-    options: &Options,
-    checkout: &Checkout,
-    component: &Component,
-    packages: &[Package],
-) -> anyhow::Result<Tree> {
+fn programs(options: &Options, component: &Component) -> anyhow::Result<Tree> {
     let mut tree = Tree::new();
-    let mut crates = BTreeSet::new();
     for program in component.programs {
         let file = options.programs.join(program.name);
         ensure!(
@@ -310,14 +305,41 @@ fn programs(
             0o755,
             EntryContent::File(file),
         )?;
+    }
+    Ok(tree)
+}
+
+fn pack(options: &Options, checkout: &Checkout, component: &Component) -> anyhow::Result<Parts> {
+    let packages = debian::fetch(component.packages, &options.packages)?;
+    let root = root(&packages, component)?;
+    let programs = programs(options, component)?;
+    let mut crates = BTreeSet::new();
+    for program in component.programs {
         crates.extend(sbom::crates(&options.checkout, program)?);
     }
-    let document = sbom::document(component, checkout, &crates, packages);
+    Ok(Parts {
+        root: root.layer_packed(checkout.time, options.packing)?,
+        programs: programs.layer_packed(checkout.time, options.packing)?,
+        packages,
+        crates,
+    })
+}
+
+/// The layer with the bill of materials. It names the version, so that all below it is the same in
+/// each version.
+fn bill(
+    options: &Options,
+    checkout: &Checkout,
+    component: &Component,
+    parts: &Parts,
+) -> anyhow::Result<NewLayer> {
+    let document = sbom::document(component, checkout, &parts.crates, &parts.packages);
     let mut bytes = serde_json::to_vec_pretty(&document)?;
     bytes.push(b'\n');
+    let mut tree = Tree::new();
     let path = format!("usr/share/sbom/{}.spdx.json", component.name);
     tree.put(&path, 0o644, EntryContent::Bytes(bytes))?;
-    Ok(tree)
+    Ok(tree.layer_packed(checkout.time, options.packing)?)
 }
 
 /// Location of an image in a layout directory.
@@ -332,6 +354,7 @@ mod tests {
     use release::{Metadata, PullSpec};
 
     use super::*;
+    use crate::component::Program;
 
     fn checkout(source: Option<&str>) -> Checkout {
         Checkout {
@@ -350,6 +373,7 @@ mod tests {
             out: out.to_owned(),
             version: None,
             packing: Packing::Small,
+            parts: PackedParts::default(),
         }
     }
 
@@ -363,6 +387,50 @@ mod tests {
         assert_eq!(labels["io.openshift.build.commit.id"], "c0ffee");
         let labels = super::labels(&checkout(None), "n", "t");
         assert!(!labels.contains_key("io.openshift.build.source-location"));
+    }
+
+    #[tokio::test]
+    async fn versions_differ_in_their_bill_of_materials_only() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("small"), "a program").unwrap();
+        let component = Component {
+            name: "small",
+            programs: &[Program {
+                name: "small",
+                cargo: &["-p", "image-builder"],
+            }],
+            packages: &[],
+            links: &[],
+            ..COMPONENTS[0]
+        };
+        let options = Options {
+            checkout: Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.."),
+            programs: directory.path().to_owned(),
+            ..options(&directory.path().join("images"))
+        };
+        let stores = Stores::new(Credentials::default(), false);
+        let mut layers = Vec::new();
+        for version in ["1.0.0", "1.0.1"] {
+            let checkout = Checkout {
+                version: version.to_owned(),
+                ..checkout(None)
+            };
+            put(&options, &checkout, &component, None).await.unwrap();
+            let location: ImageLocation = location(&options.out, "small").parse().unwrap();
+            let platform = Platform::of_this_machine();
+            let image = images::Image::open(&stores, &location, &platform);
+            let image = image.await.unwrap();
+            let digests = image.layers().iter().map(|layer| layer.digest().clone());
+            layers.push(digests.collect::<Vec<_>>());
+        }
+        assert_eq!(layers[0].len(), 3);
+        assert_eq!(layers[0][..2], layers[1][..2]);
+        assert_ne!(layers[0][2], layers[1][2]);
+        // What is packed is not packed again.
+        std::fs::remove_file(directory.path().join("small")).unwrap();
+        put(&options, &checkout(None), &component, None)
+            .await
+            .unwrap();
     }
 
     #[tokio::test]

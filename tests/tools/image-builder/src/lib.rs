@@ -7,6 +7,7 @@
 //! - [`debian`]: packages, by their archive's own tools, cached by version
 //! - [`manifests`]: the files of an operator's `/manifests`
 //! - [`sbom`]: what an image is made of, in SPDX
+//! - [`parts`]: what images of several versions have in common
 //! - [`build`]: one image of these
 //! - [`checkout`]: commit and version that images are labelled with
 //! - [`push`]: images to a registry
@@ -16,9 +17,11 @@ pub mod checkout;
 pub mod component;
 pub mod debian;
 pub mod manifests;
+pub mod parts;
 pub mod push;
 mod run;
 pub mod sbom;
 
 pub use build::{Options, build_all, build_component, build_keys, build_named};
 pub use images::tree::Packing;
+pub use parts::PackedParts;

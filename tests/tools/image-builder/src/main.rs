@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, ensure};
 use clap::Parser;
-use image_builder::{Options, Packing, build_all, build_keys, push};
+use image_builder::{Options, PackedParts, Packing, build_all, build_keys, push};
 use release::verification::SignatureTrust;
 use signatures::Keyring;
 
@@ -62,6 +62,7 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
         out: arguments.out,
         version: None,
         packing: Packing::Small,
+        parts: PackedParts::default(),
     };
     let trust = trust(&arguments.verification_key, &arguments.verification_store)?;
     let making = async {

@@ -38,7 +38,7 @@ say "packages"
 printf '#!/bin/sh\nexit 101\n' >"$out/usr/sbin/policy-rc.d"
 chmod 0755 "$out/usr/sbin/policy-rc.d"
 echo force-unsafe-io >"$out/etc/dpkg/dpkg.cfg.d/lab"
-# The package of dracut makes the initramfs when all are installed: its settings come first.
+# The initramfs is made once, when all are installed: the packages of kernel and dracut would each.
 mkdir -p "$out/etc/dracut.conf.d"
 cat >"$out/etc/dracut.conf.d/lab.conf" <<'CONF'
 hostonly=no
@@ -47,7 +47,7 @@ omit_dracutmodules+=" crypt dm kernel-modules kernel-modules-extra lunmask resum
 omit_dracutmodules+=" virtiofs terminfo nvdimm qemu lvm mdraid usrmount "
 add_drivers+=" virtio_pci virtio_blk ext4 "
 CONF
-inside apt-get install --quiet=2 --yes --no-install-recommends \
+inside env INITRD=No apt-get install --quiet=2 --yes --no-install-recommends \
     systemd systemd-sysv libpam-systemd dbus udev ostree skopeo strace iproute2 procps kmod \
     ca-certificates crun qemu-guest-agent dracut ostree-boot linux-image-cloud-amd64 \
     ${policy:+selinux-policy-default policycoreutils selinux-utils bubblewrap}
@@ -81,6 +81,7 @@ inside dpkg-query --show --showformat='${Package} ${Version}\n' >"$out/usr/share
 
 kernel=$(basename "$out"/usr/lib/modules/*)
 modules=$out/usr/lib/modules/$kernel
+inside dracut --quiet --force "/boot/initrd.img-$kernel" "$kernel"
 
 say "modules of $kernel: only what a machine under qemu needs"
 inside modprobe --set-version "$kernel" --all --show-depends \
