@@ -133,13 +133,21 @@ pub fn directory(path: &Path) -> anyhow::Result<SourceFiles> {
                 .to_str()
                 .map(|name| format!("{folder}{name}"))
             else {
+                let file = entry.path();
+                tracing::warn!(path = %file.display(), "a file is left out: its name is not UTF-8");
                 continue;
             };
             let file = entry.path();
             let failed = || format!("cannot read {}", file.display());
-            if is_of_interest(&name) && file.metadata().with_context(failed)?.is_file() {
+            if !is_of_interest(&name) {
+                continue;
+            }
+            let kind = file.metadata().with_context(failed)?;
+            if kind.is_file() {
                 let mut open = File::open(&file).with_context(failed)?;
                 add(&mut files, &mut all, name, &mut open).with_context(failed)?;
+            } else if kind.is_dir() {
+                files.insert(format!("{name}/"), Vec::new());
             }
         }
     }
@@ -258,6 +266,18 @@ mod tests {
                 "{names:?}"
             );
         }
+    }
+
+    #[test]
+    fn a_folder_in_one_that_is_read_is_kept_by_name() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path();
+        std::fs::create_dir_all(path.join("channels/old")).unwrap();
+        std::fs::create_dir(path.join("docs")).unwrap();
+        File::create(path.join("channels/a.yaml")).unwrap();
+        let files = directory(path).unwrap();
+        let names: Vec<&String> = files.keys().collect();
+        assert_eq!(names, ["channels/a.yaml", "channels/old/"]);
     }
 
     #[test]
