@@ -59,6 +59,7 @@ const LAYERS: &[(&str, Layer)] = &[
     ("suites", Tests),
     ("testbed", Tests),
     ("tests", Tests),
+    ("zeros", Tests),
 ];
 
 /// Crates of others that thinking may call: parsing, hashing, and nothing that waits, opens a file

@@ -80,24 +80,22 @@ fn each_pod_with_a_network_of_its_own_has_a_policy_for_its_ports() {
             *policy.at("/spec/policyTypes"),
             serde_json::json!(["Ingress"])
         );
-        let named: Vec<&Value> = (workload.at("/spec/template/spec/containers/0/ports"))
-            .as_array()
-            .into_iter()
-            .flatten()
-            .map(|port| &port["name"])
-            .collect();
+        let ports = workload.at("/spec/template/spec/containers/0/ports");
+        let named = |wanted: &Value| {
+            let mut ports = ports.as_array().into_iter().flatten();
+            let is_it = |port: &&Value| port["name"] == *wanted || port["containerPort"] == *wanted;
+            ports.find(is_it).map(|port| &port["name"])
+        };
         let of_tls = served_over_tls(&workload);
         let rules = policy.at("/spec/ingress").as_array().unwrap();
         assert!(!rules.is_empty(), "{}", policy.file);
         for rule in rules {
             let ports = rule["ports"].as_array().unwrap();
             for port in ports {
-                let name = &port["port"];
-                assert!(
-                    named.contains(&name),
-                    "{}: {file} has no port {name}",
-                    policy.file
-                );
+                let wanted = &port["port"];
+                let Some(name) = named(wanted) else {
+                    panic!("{}: {file} has no port {wanted}", policy.file);
+                };
                 // What serves without TLS is for monitoring alone.
                 let is_open = rule["from"].is_null();
                 let is_safe = name == "https" || of_tls.contains(&name);

@@ -7,32 +7,47 @@ mod members;
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
+use release::order::is_manifest_file;
 use serde_json::Value;
 
 pub(crate) use self::members::unknown_members;
 
-/// Reads the objects of a file, or of the files of a directory that are named as YAML or JSON.
+/// Reads the objects of a file, or of the files of a directory that are named as YAML or JSON; what
+/// else is in the directory, but for hidden files, is returned, with the reason.
 ///
 /// # Errors
 /// A file that cannot be read, or that is neither, by its path.
-pub(crate) fn read(path: &Path, objects: &mut Vec<Value>) -> anyhow::Result<()> {
+pub(crate) fn read(path: &Path, objects: &mut Vec<Value>) -> anyhow::Result<Vec<String>> {
     let failed = || format!("cannot read {}", path.display());
     if !path.is_dir() {
         let bytes = std::fs::read(path).with_context(failed)?;
         let parsed = parse(&bytes).with_context(|| format!("file {}", path.display()))?;
         objects.extend(parsed);
-        return Ok(());
+        return Ok(Vec::new());
     }
-    let mut files = Vec::new();
+    let (mut files, mut left_out) = (Vec::new(), Vec::new());
     for entry in std::fs::read_dir(path).with_context(failed)? {
         let file = entry.with_context(failed)?.path();
-        let extension = file.extension().and_then(|extension| extension.to_str());
-        if matches!(extension, Some("yaml" | "yml" | "json")) && file.is_file() {
-            files.push(file);
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        let why = if file.is_dir() {
+            Some("directories in a directory are not read")
+        } else if is_manifest_file(&name) {
+            None
+        } else {
+            Some("its name ends in neither .yaml nor .yml nor .json")
+        };
+        match why {
+            None => files.push(file),
+            Some(_) if name.starts_with('.') => {}
+            Some(why) => left_out.push(format!("{} is left out: {why}", file.display())),
         }
     }
     files.sort_unstable();
-    files.iter().try_for_each(|file| read(file, objects))
+    left_out.sort_unstable();
+    for file in &files {
+        read(file, objects)?;
+    }
+    Ok(left_out)
 }
 
 /// The objects of a text, with those of lists one by one.
@@ -104,8 +119,22 @@ mod tests {
         )
         .unwrap();
         write("notes.txt", "not: [read").unwrap();
+        write("d.YAML", "not: [read").unwrap();
+        write(".hidden", "").unwrap();
+        std::fs::create_dir(path.join("more")).unwrap();
         let mut objects = Vec::new();
-        read(path, &mut objects).unwrap();
+        let left_out = read(path, &mut objects).unwrap();
+        let at = |name: &str| path.join(name).display().to_string();
+        let ends = "its name ends in neither .yaml nor .yml nor .json";
+        let expected = [
+            format!("{} is left out: {ends}", at("d.YAML")),
+            format!(
+                "{} is left out: directories in a directory are not read",
+                at("more")
+            ),
+            format!("{} is left out: {ends}", at("notes.txt")),
+        ];
+        assert_eq!(left_out, expected);
         let kinds: Vec<&str> = objects
             .iter()
             .filter_map(|one| one["kind"].as_str())

@@ -36,9 +36,11 @@ pub struct ConfigRenderArgs {
 pub(crate) fn run(arguments: &ConfigRenderArgs) -> anyhow::Result<Ending> {
     let mut objects = Vec::new();
     for path in &arguments.files {
-        read(path, &mut objects)?;
+        for left_out in read(path, &mut objects)? {
+            warn(&left_out);
+        }
     }
-    for warning in unknown(&objects) {
+    for warning in unused(&objects).into_iter().chain(unknown(&objects)) {
         warn(&warning);
     }
     let (rendered, object) = render_pool(&arguments.pool, &objects)?;
@@ -119,9 +121,32 @@ fn render_pool(name: &str, objects: &[Value]) -> anyhow::Result<(Rendered, Value
     Ok((rendered, object))
 }
 
+/// Kinds that are read.
+const KINDS: [&str; 3] = ["MachineConfigPool", "MachineConfig", "ControllerConfig"];
+
+/// Objects that are not rendered.
+fn unused(objects: &[Value]) -> Vec<String> {
+    let why = |object: &Value| match object.get("kind").and_then(Value::as_str) {
+        None => Some(format!(
+            "an object {:?} without a kind is left out",
+            name_of(object)
+        )),
+        Some(kind) if !KINDS.contains(&kind) => Some(format!(
+            "{kind} {} is left out: of {} only is a pool rendered",
+            name_of(object),
+            KINDS.join(", ")
+        )),
+        Some("MachineConfig") if texts(object, "labels").is_empty() => Some(format!(
+            "MachineConfig {} is left out: it has no labels, by which a pool could select it",
+            name_of(object)
+        )),
+        Some(_) => None,
+    };
+    objects.iter().filter_map(why).collect()
+}
+
 /// What of the objects that are read is not known.
 fn unknown(objects: &[Value]) -> Vec<String> {
-    let kinds = ["MachineConfigPool", "MachineConfig", "ControllerConfig"];
     let of_kind = |kind| {
         let objects = objects.iter().filter(move |one| is_of(one, kind));
         objects.flat_map(move |object| {
@@ -132,7 +157,7 @@ fn unknown(objects: &[Value]) -> Vec<String> {
             })
         })
     };
-    kinds.into_iter().flat_map(of_kind).collect()
+    KINDS.into_iter().flat_map(of_kind).collect()
 }
 
 /// The only object of a kind, and of a name if one is given.
@@ -235,6 +260,24 @@ spec: { baseOSContainerImage: quay.example/os@sha256:1 }
             .collect();
         let expected = "MachineConfig 50-infra: spec.kernelArgs: is not known and is left out";
         assert_eq!(unknown(&objects), [expected]);
+    }
+
+    #[test]
+    fn objects_that_are_not_rendered_are_named() {
+        let bare = "kind: MachineConfig\nmetadata: {name: bare}\n";
+        let other = "kind: KubeletConfig\nmetadata: {name: pods}\n";
+        let infra = config("50-infra", "infra", "two");
+        let objects: Vec<Value> = [POOL, &infra, bare, other, "metadata: {name: none}\n"]
+            .iter()
+            .flat_map(|text| parse(text.as_bytes()).unwrap())
+            .collect();
+        let expected = [
+            "MachineConfig bare is left out: it has no labels, by which a pool could select it",
+            "KubeletConfig pods is left out: of MachineConfigPool, MachineConfig, \
+             ControllerConfig only is a pool rendered",
+            "an object \"none\" without a kind is left out",
+        ];
+        assert_eq!(unused(&objects), expected);
     }
 
     #[test]

@@ -66,6 +66,8 @@ fn read(directory: &Path) -> anyhow::Result<(GraphData, Vec<SourceProblem>)> {
             if entry.path().is_file() {
                 let bytes = std::fs::read(entry.path()).with_context(failed)?;
                 files.insert(format!("{folder}{name}"), bytes);
+            } else if entry.path().is_dir() && !folder.is_empty() {
+                files.insert(format!("{folder}{name}/"), Vec::new());
             }
         }
     }

@@ -15,6 +15,7 @@ use release::{MANIFESTS, REFERENCES_FILE, References};
 use crate::access::open;
 use crate::cli::NewArgs;
 use crate::failure::Several;
+use crate::output::warn;
 use crate::payload::{self, FILE_MAX_BYTES, Release};
 
 /// Images that are read at once.
@@ -159,6 +160,7 @@ fn read_directory(directory: &Path) -> anyhow::Result<Option<Files>> {
             .with_context(|| format!("cannot read {shown}"))?
             .path();
         if !path.is_file() {
+            warn(&format!("{} is left out: it is no file", path.display()));
             continue;
         }
         let name = path.file_name().and_then(|name| name.to_str());

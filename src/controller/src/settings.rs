@@ -217,3 +217,6 @@ fn action(action: Action) -> PolicyAction {
         },
     }
 }
+
+#[cfg(test)]
+mod zeros;

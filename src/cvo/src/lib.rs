@@ -57,3 +57,5 @@ pub mod validation;
 pub mod verifier;
 pub mod version;
 pub mod watches;
+#[cfg(test)]
+mod zeros;

@@ -8,6 +8,7 @@ use std::sync::mpsc;
 use api::config::Release;
 use release::inclusion::Cluster;
 use release::inventory::{self, Entry, Inventory, Loader, ManifestDirectory};
+use release::order::{fault_of_name, is_manifest_file};
 use release::template::Values;
 use release::verification::{self, SignatureTrust};
 use release::version_hash::VersionHash;
@@ -153,8 +154,10 @@ impl ReleaseFiles {
         let mut loader = Loader::new(&cluster);
         for directory in [ManifestDirectory::Own, ManifestDirectory::Release] {
             let path = root.join(directory.name());
-            let mut files = files(&path)?;
-            files.retain(|file| release::order::is_manifest_file(file));
+            let (files, others) = files(&path)?;
+            for (other, why) in others {
+                loader.pass_over(&other, why);
+            }
             let parse = |file: &str| {
                 let bytes = read(&path.join(file))?;
                 Ok(inventory::read_file(directory, file, &bytes, &values))
@@ -305,21 +308,54 @@ fn read(path: &Path) -> Result<Vec<u8>, Error> {
     })
 }
 
-/// Names of the files of a directory, by their bytes.
-fn files(path: &Path) -> Result<Vec<String>, Error> {
+/// A file that is not read, and why.
+type Unread = (String, &'static str);
+
+/// Names of the files of manifests in a directory, by their bytes, and what else is there.
+fn files(path: &Path) -> Result<(Vec<String>, Vec<Unread>), Error> {
     let failed = |source| Error::Read {
         path: path.to_owned(),
         source,
     };
-    let mut names = Vec::new();
+    let (mut names, mut others) = (Vec::new(), Vec::new());
     for file in std::fs::read_dir(path).map_err(failed)? {
         let file = file.map_err(failed)?;
-        if file.file_type().map_err(failed)?.is_dir() {
-            continue;
+        let is_directory = file.file_type().map_err(failed)?.is_dir();
+        match file.file_name().into_string() {
+            Ok(name) if is_directory => others.push((name, "it is a directory")),
+            Ok(name) => match fault_of_name(&name) {
+                Some(why) => others.push((name, why)),
+                None => names.push(name),
+            },
+            Err(name) => {
+                let name = name.to_string_lossy().into_owned();
+                others.push((name, "its name is not UTF-8"));
+            }
         }
-        // A name that is no text names no manifest.
-        names.extend(file.file_name().into_string());
     }
+    names.retain(|name| is_manifest_file(name));
     names.sort_unstable();
-    Ok(names)
+    others.sort_unstable();
+    Ok((names, others))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_read_of_a_directory_is_named() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path();
+        for name in ["b.yaml", "a.json", "c.YAML", METADATA_FILE, REFERENCES_FILE] {
+            std::fs::File::create(path.join(name)).unwrap();
+        }
+        std::fs::create_dir(path.join("more.yaml")).unwrap();
+        let (files, others) = files(path).unwrap();
+        assert_eq!(files, ["a.json", "b.yaml"]);
+        let ends = "its name ends in neither .yaml nor .yml nor .json";
+        let expected = [("c.YAML", ends), ("more.yaml", "it is a directory")];
+        let others: Vec<(&str, &str)> = others.iter().map(|(name, why)| (&**name, *why)).collect();
+        assert_eq!(others, expected);
+    }
 }

@@ -125,7 +125,8 @@ impl Verifier<'_> {
             .get(path)
             .await
             .map_err(|error| Chain(&error).to_string())?;
-        let Some(stores) = object.pointer("/spec/signatureStores") else {
+        let stores = object.pointer("/spec/signatureStores");
+        let Some(stores) = stores.filter(|stores| !stores.is_null()) else {
             let stores = self.trust.stores.values();
             let places = stores.map(|address| Place {
                 address: address.clone(),

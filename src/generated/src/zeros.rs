@@ -1,11 +1,6 @@
-//! What a program that is written in Go, or a template with nothing filled in, makes of an object:
-//! each optional field zero, empty or null.
-//!
-//! The definitions name the fields. Each is put where the object has none: what comes of it is what
-//! came before, or a refusal that names the object and the field.
+//! Objects that people write, with each optional field zero, empty or null.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 use api::config::{
     ClusterImagePolicy, FeatureGate, Image, ImageDigestMirrorSet, ImagePolicy, ImageTagMirrorSet,
@@ -18,40 +13,28 @@ use pool::policy::RolloutPolicy;
 use pool::view::PoolView;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use zeros::{Definition, definition};
 
 use crate::kubelet::{KubeletBase, compose};
 use crate::pools::PoolFacts;
 use crate::registries::RegistryFacts;
 use crate::{features, kubelet, node_settings, registries, runtime};
 
-/// Fields whose zero is a wish: their types tell it from an absent one.
-const WISHES: &[(&str, &str)] = &[
-    ("deploy/crds/kubeletconfigs.yaml", "spec.autoSizingReserved"),
-    ("deploy/crds/kubeletconfigs.yaml", "spec.logLevel"),
+/// Fields whose zero is a wish. An empty selector selects nothing, as an absent one, and pools say
+/// so; empty canaries are one node.
+const WISHES: &[&str] = &[
+    "spec.autoSizingReserved",
+    "spec.canaries",
+    "spec.logLevel",
+    "spec.machineConfigSelector",
+    "spec.nodeSelector",
 ];
-
-/// Path of a definition in the checkout, and its text.
-type Definition = (&'static str, &'static str);
-
-macro_rules! definition {
-    ($path:literal) => {
-        ($path, include_str!(concat!("../../../", $path)))
-    };
-}
 
 /// Definition of a kind, an object, and what is made of it, as a text.
 struct Case {
     definition: Definition,
     object: Value,
     made: fn(Value) -> Result<String, String>,
-}
-
-/// A value that is put where the object has none.
-#[derive(Debug)]
-struct Zero {
-    /// As a person writes it, such as `spec.a.b[0]`.
-    path: String,
-    object: Value,
 }
 
 fn pools() -> Vec<PoolFacts> {
@@ -269,124 +252,17 @@ fn nodes_and_pools() -> Vec<Case> {
 #[test]
 fn zero_is_not_set_or_refused_by_name() {
     let mut faults = String::new();
-    let mut tried = 0;
+    let mut count = 0;
     for case in cases() {
-        let (definition, text) = case.definition;
-        let schema = schema(text);
-        let before = (case.made)(case.object.clone());
-        let before = before.unwrap_or_else(|why| panic!("{definition}: {why}"));
-        let mut zeros = Vec::new();
         let part = if case.object.get("status").is_some() {
             "status"
         } else {
             "spec"
         };
-        let schema = &schema["properties"][part];
-        let at = format!("/{part}");
-        let put = |value: Value| {
-            let mut object = case.object.clone();
-            *object.pointer_mut(&at).unwrap() = value;
-            object
-        };
-        collect(schema, &case.object[part], part, &put, &mut zeros);
-        tried += zeros.len();
-        for zero in zeros {
-            let is_wish = |(of, path): &(&str, &str)| *of == definition && *path == zero.path;
-            // The field, or what it is a part of.
-            let mut fields = zero.path.split(['.', '[']).skip(1);
-            let fault = match (case.made)(zero.object) {
-                Ok(after) if after == before || WISHES.iter().any(is_wish) => continue,
-                Err(why) if fields.any(|field| why.contains(field)) => continue,
-                Ok(after) => format!("changes what is made to {after}"),
-                Err(why) => format!("is refused without its name: {why}"),
-            };
-            writeln!(faults, "{definition}: {} {fault}", zero.path).unwrap();
-        }
+        let tried = zeros::check(case.definition, part, &case.object, WISHES, case.made);
+        faults.push_str(&tried.faults);
+        count += tried.count;
     }
     assert!(faults.is_empty(), "{faults}");
-    assert!(tried > 60, "only {tried} values were tried");
-}
-
-/// The schema of a definition's stored version.
-fn schema(definition: &str) -> Value {
-    let definition: Value = serde_saphyr::from_str(definition).unwrap();
-    let versions = definition["spec"]["versions"].as_array().unwrap();
-    let mut stored = versions.iter().filter(|version| version["storage"] == true);
-    stored.next().unwrap()["schema"]["openAPIV3Schema"].clone()
-}
-
-/// All values that can be put into `value`, which is at `path`. `put` makes the whole object of it.
-fn collect(
-    schema: &Value,
-    value: &Value,
-    path: &str,
-    put: &dyn Fn(Value) -> Value,
-    zeros: &mut Vec<Zero>,
-) {
-    for (name, field) in schema["properties"].as_object().into_iter().flatten() {
-        let path = format!("{path}.{name}");
-        let put = |new: Value| {
-            let mut whole = value.clone();
-            whole[name.as_str()] = new;
-            put(whole)
-        };
-        match value.get(name) {
-            Some(present) if present.is_object() => collect(field, present, &path, &put, zeros),
-            Some(present) => {
-                for (index, member) in present.as_array().into_iter().flatten().enumerate() {
-                    let path = format!("{path}[{index}]");
-                    let put = |new: Value| {
-                        let mut list = present.clone();
-                        list[index] = new;
-                        put(list)
-                    };
-                    collect(&field["items"], member, &path, &put, zeros);
-                }
-            }
-            None => {
-                for value in values(field) {
-                    zeros.push(Zero {
-                        path: path.clone(),
-                        object: put(value),
-                    });
-                }
-                // Below an object that is there for this alone.
-                if field["required"].is_null() {
-                    collect(field, &json!({}), &path, &put, zeros);
-                }
-            }
-        }
-    }
-}
-
-/// What the API server lets pass of zero, empty and null.
-fn values(schema: &Value) -> Vec<Value> {
-    let is_few = |key: &str| schema[key].as_f64().unwrap_or_default() <= 0.0;
-    let is = |key: &str| schema[key] == true;
-    let mut values = Vec::new();
-    if is("nullable") || is("x-kubernetes-preserve-unknown-fields") {
-        values.push(Value::Null);
-    }
-    let of_type = match schema["type"].as_str().unwrap_or_default() {
-        "string" if is_few("minLength") && schema["pattern"].is_null() => vec![json!("")],
-        "integer" | "number" if is_few("minimum") => vec![json!(0)],
-        "boolean" => vec![json!(false)],
-        "array" if is_few("minItems") => {
-            let mut lists = vec![json!([])];
-            let items = &schema["items"];
-            if items["type"] == "string" && items["pattern"].is_null() {
-                lists.push(json!([""]));
-            }
-            lists
-        }
-        "object" if is_few("minProperties") && schema["required"].is_null() => vec![json!({})],
-        _ => Vec::new(),
-    };
-    let allowed = schema["enum"].as_array();
-    values.extend(
-        of_type
-            .into_iter()
-            .filter(|value| allowed.is_none_or(|allowed| allowed.contains(value))),
-    );
-    values
+    assert!(count > 80, "only {count} values were tried");
 }

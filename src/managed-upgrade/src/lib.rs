@@ -59,3 +59,5 @@ pub mod validation;
 pub mod version;
 mod watches;
 pub mod window;
+#[cfg(test)]
+mod zeros;

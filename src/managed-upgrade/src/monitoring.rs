@@ -89,7 +89,8 @@ impl Monitoring {
             .base(requests, self.settings.promql.as_ref(), "prometheus-k8s")
             .await?;
         let query = cluster::wire::escape(query);
-        let url = format!("{base}/api/v1/query?query={query}");
+        let whole = promql::partial::REFUSED;
+        let url = format!("{base}/api/v1/query?query={query}&{whole}");
         self.send(requests, Method::GET, &url, None, now).await
     }
 

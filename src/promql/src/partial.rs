@@ -6,7 +6,7 @@ use serde_json::Value;
 /// Prometheus ignores it.
 ///
 /// Source: Thanos, Querier API, "Partial Response".
-pub(crate) const REFUSED: &str = "partial_response=false";
+pub const REFUSED: &str = "partial_response=false";
 
 /// Whether an answer of the query API has no warnings.
 ///

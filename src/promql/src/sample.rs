@@ -9,7 +9,8 @@ use crate::partial;
 /// # Errors
 /// Why it is no answer.
 pub fn read(body: &[u8]) -> Result<bool, String> {
-    let answer: Value = serde_json::from_slice(body).map_err(|error| error.to_string())?;
+    let answer: Value =
+        serde_json::from_slice(body).map_err(|error| format!("the answer is no JSON: {error}"))?;
     let text = |pointer| answer.pointer(pointer).and_then(Value::as_str);
     if text("/status") != Some("success") {
         let why = text("/error").unwrap_or("no reason");
@@ -75,8 +76,11 @@ mod tests {
             ),
             (partial(&["0"]), "may be partial"),
             (
-                json!({ "status": "error", "error": "parse error" }),
-                "the query failed: parse error",
+                json!({
+                    "status": "error", "errorType": "bad_data",
+                    "error": "invalid parameter \"query\": 1:5: parse error: unclosed left parenthesis",
+                }),
+                "the query failed: invalid parameter \"query\": 1:5: parse error: unclosed left",
             ),
             (
                 json!({ "status": "success", "data": { "resultType": "scalar" } }),

@@ -9,9 +9,10 @@ mod problem;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::component_versions::ComponentVersions;
+use crate::digest::ImageDigest;
 use crate::manifest::Manifest;
 use crate::metadata::Metadata;
-use crate::order::{is_manifest_file, name_in_release, numbered};
+use crate::order::{fault_of_name, is_manifest_file, name_in_release, numbered};
 use crate::payload::Files;
 use crate::pull_spec::PullSpec;
 use crate::references::{COPIED_LABELS, References, Tag, annotation};
@@ -80,7 +81,8 @@ pub fn is_operator(labels: &BTreeMap<String, String>) -> bool {
 
 /// Makes the files of a release.
 ///
-/// Operators and their files are taken in the order of their names. An image is kept if it has
+/// Operators and their files are taken in the order of their names; an image under several names is
+/// one operator, by the first of them. An image is kept if it has
 /// manifests, if an operator names it in `image-references`, if it is included, or if it is the
 /// [`BASE`]. Placeholders of versions are replaced in all files, those of images in files of
 /// operators that have `image-references`.
@@ -117,6 +119,16 @@ pub fn assemble(request: &ReleaseRequest) -> Result<Assembly, Vec<AssemblyProble
             ));
         }
     }
+    for operator in &operators {
+        for file in operator.files.keys() {
+            if let Some(why) = fault_of_name(file) {
+                let name = operator.name;
+                warnings.push(format!(
+                    "image {name}: file {file} is applied by no cluster: {why}"
+                ));
+            }
+        }
+    }
     let versions = components::versions(request, &references, &mut problems);
 
     let mut made = Made::default();
@@ -150,6 +162,7 @@ pub fn assemble(request: &ReleaseRequest) -> Result<Assembly, Vec<AssemblyProble
 /// An image with manifests.
 struct Operator<'a> {
     name: &'a str,
+    digest: &'a ImageDigest,
     files: &'a Files,
     references: Option<References>,
 }
@@ -158,11 +171,16 @@ fn operators<'a>(
     request: &'a ReleaseRequest,
     problems: &mut Vec<AssemblyProblem>,
 ) -> Vec<Operator<'a>> {
-    let mut operators = Vec::new();
+    let mut operators: Vec<Operator<'_>> = Vec::new();
     for (name, image) in &request.images {
         let Some(files) = &image.manifests else {
             continue;
         };
+        let digest = image.pull_spec.digest();
+        let is_alias = |other: &Operator<'_>| other.digest == digest && other.files == files;
+        if operators.iter().any(is_alias) {
+            continue;
+        }
         let has_manifests = files.keys().any(|file| is_manifest_file(file));
         if !has_manifests {
             problems.push(ManifestSource::image(name).problem(Fault::NoManifests));
@@ -177,6 +195,7 @@ fn operators<'a>(
         });
         operators.push(Operator {
             name,
+            digest,
             files,
             references,
         });

@@ -137,7 +137,8 @@ pub struct Problems(pub Vec<String>);
 pub enum PassedOver {
     /// The filter excludes the object.
     Manifest(ObjectId, Exclusion),
-    /// The file has placeholders of a newer release.
+    /// The whole file, for this reason: it has placeholders of a newer release, or is none of
+    /// manifests.
     File(String),
     /// A later file, which is named, describes the object again and counts. This manifest only
     /// makes an object that is missing.
@@ -216,12 +217,15 @@ impl<'a> Loader<'a> {
                     self.take(directory, &manifest);
                 }
             }
-            Err(error @ FileError::Template(_)) => {
-                let passed = PassedOver::File(error.to_string());
-                self.inventory.passed_over.push((file.to_owned(), passed));
-            }
+            Err(error @ FileError::Template(_)) => self.pass_over(file, &error.to_string()),
             Err(error) => self.fail(file, &error.to_string()),
         }
+    }
+
+    /// Notes a file that is not read, and why.
+    pub fn pass_over(&mut self, file: &str, why: &str) {
+        let passed = PassedOver::File(why.to_owned());
+        self.inventory.passed_over.push((file.to_owned(), passed));
     }
 
     /// Notes a file that cannot be had, and why.

@@ -1,5 +1,7 @@
 //! Where a file of a release stands in the order of application.
 
+use crate::{METADATA_FILE, REFERENCES_FILE};
+
 /// What every file name begins with that names its place.
 const PREFIX: &str = "0000_";
 
@@ -36,6 +38,13 @@ impl<'a> Place<'a> {
 pub fn is_manifest_file(name: &str) -> bool {
     let extension = name.rsplit_once('.').map(|(_, extension)| extension);
     matches!(extension, Some("yaml" | "yml" | "json"))
+}
+
+/// Why no cluster applies a file of a payload; none for a file of manifests, and for the two files
+/// that each release has beside them.
+pub fn fault_of_name(name: &str) -> Option<&'static str> {
+    let is_known = [METADATA_FILE, REFERENCES_FILE].contains(&name) || is_manifest_file(name);
+    (!is_known).then_some("its name ends in neither .yaml nor .yml nor .json")
 }
 
 /// Name in a release of an operator's file: its own, if that begins with `0000_`, else
@@ -99,6 +108,8 @@ mod tests {
             ("a.yaml.bak", false),
         ] {
             assert_eq!(is_manifest_file(name), expected, "{name}");
+            let is_left_out = !expected && name != REFERENCES_FILE;
+            assert_eq!(fault_of_name(name).is_some(), is_left_out, "{name}");
         }
     }
 

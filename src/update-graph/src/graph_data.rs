@@ -26,7 +26,8 @@ pub const RAW_METADATA: &str = "raw/metadata.json";
 /// The only major version of the layout.
 const MAJOR: u64 = 1;
 
-/// Files of a repository, by path below it.
+/// Files of a repository, by path below it. A folder in one whose files are read is there by its
+/// path with a `/` at the end, without content.
 pub type SourceFiles = BTreeMap<String, Vec<u8>>;
 
 /// What a repository of graph data says.
@@ -242,7 +243,12 @@ fn unread(path: &str) -> Option<SourceProblem> {
     let folder = [CHANNELS, BLOCKED_EDGES]
         .into_iter()
         .find(|folder| path.starts_with(folder))?;
-    let reason = format!("files of {folder} end in .yaml; the file is left out");
+    let reason = if path.ends_with('/') {
+        format!("folders in {folder} are not read")
+    } else {
+        format!("files of {folder} end in .yaml; the file is left out")
+    };
+    let path = path.trim_end_matches('/');
     (!path.rsplit('/').next()?.starts_with('.')).then(|| SourceProblem::new(path, "", reason))
 }
 
@@ -316,6 +322,8 @@ mod tests {
             ("channels/b.yml", "name: b\n"),
             ("channels/c.yaml", ": ["),
             ("channels/c/d.yaml", "name: d\n"),
+            ("channels/e/", ""),
+            ("channels/.f/", ""),
             ("blocked-edges/1.0.0.yaml", "to: 1.0.0\nfrom: (\n"),
             (RAW_METADATA, "{\"1.0.0\":{\"b\":\"c\"}}"),
             ("README.md", "read me"),
@@ -333,8 +341,10 @@ mod tests {
                 ("channels/b.yml", ""),
                 ("channels/c.yaml", ""),
                 ("channels/c/d.yaml", ""),
+                ("channels/e", ""),
             ]
         );
+        assert_eq!(problems[4].reason, "folders in channels/ are not read");
         assert_eq!(data.raw.values().next().unwrap().len(), 1);
     }
 

@@ -12,6 +12,7 @@ use images::archive::{self, ArchiveFault};
 use images::budget::{Budget, BudgetLimits};
 use images::image::Platform;
 use images::{Image, ImageLocation, Stores, content};
+use jiff::Timestamp;
 use release::ImageDigest;
 use update_graph::GraphData;
 use update_graph::graph_data::{BLOCKED_EDGES, CHANNELS, SourceFiles, VERSION_FILE};
@@ -56,11 +57,11 @@ impl DataSource {
         }
     }
 
-    /// Reads the files; of an image only if its digest is new.
+    /// Reads the files; of an image only if its digest is new. Its signature counts as of `now`.
     ///
     /// # Errors
-    /// The place cannot be read, or holds too much.
-    pub async fn files(&mut self) -> anyhow::Result<Arc<SourceFiles>> {
+    /// The place cannot be read, or holds too much; an image lacks the signature that it needs.
+    pub async fn files(&mut self, now: Timestamp) -> anyhow::Result<Arc<SourceFiles>> {
         match &self.place {
             DataPlace::Directory(path) => {
                 let path = path.clone();
@@ -72,8 +73,14 @@ impl DataSource {
                 let read = tokio::task::spawn_blocking(move || archive(&path));
                 Ok(Arc::new(read.await??))
             }
-            DataPlace::Image { image, path } => {
+            DataPlace::Image { image, path, trust } => {
                 let digest = self.stores.digest(image).await?;
+                if let Some(trust) = trust.clone() {
+                    let signed = digest.clone();
+                    let check = move || trust.check(&signed, now);
+                    let checked = tokio::task::spawn_blocking(check).await?;
+                    checked.with_context(|| format!("image {image}"))?;
+                }
                 if let Some((known, files)) = &self.read
                     && *known == digest
                 {
@@ -133,13 +140,21 @@ pub fn directory(path: &Path) -> anyhow::Result<SourceFiles> {
                 .to_str()
                 .map(|name| format!("{folder}{name}"))
             else {
+                let file = entry.path();
+                tracing::warn!(path = %file.display(), "a file is left out: its name is not UTF-8");
                 continue;
             };
             let file = entry.path();
             let failed = || format!("cannot read {}", file.display());
-            if is_of_interest(&name) && file.metadata().with_context(failed)?.is_file() {
+            if !is_of_interest(&name) {
+                continue;
+            }
+            let kind = file.metadata().with_context(failed)?;
+            if kind.is_file() {
                 let mut open = File::open(&file).with_context(failed)?;
                 add(&mut files, &mut all, name, &mut open).with_context(failed)?;
+            } else if kind.is_dir() {
+                files.insert(format!("{name}/"), Vec::new());
             }
         }
     }
@@ -261,6 +276,18 @@ mod tests {
     }
 
     #[test]
+    fn a_folder_in_one_that_is_read_is_kept_by_name() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path();
+        std::fs::create_dir_all(path.join("channels/old")).unwrap();
+        std::fs::create_dir(path.join("docs")).unwrap();
+        File::create(path.join("channels/a.yaml")).unwrap();
+        let files = directory(path).unwrap();
+        let names: Vec<&String> = files.keys().collect();
+        assert_eq!(names, ["channels/a.yaml", "channels/old/"]);
+    }
+
+    #[test]
     fn a_directory_that_is_not_there_is_named() {
         let error = directory(Path::new("/nonexistent")).unwrap_err();
         assert_eq!(error.to_string(), "cannot read /nonexistent/");
@@ -294,12 +321,24 @@ mod tests {
         let image = DataPlace::Image {
             image: place,
             path: "graph".to_owned(),
+            trust: None,
         };
         let mut source = DataSource::new(image, stores);
-        let first = source.files().await.unwrap_err().to_string();
+        let first = source
+            .files(Timestamp::UNIX_EPOCH)
+            .await
+            .unwrap_err()
+            .to_string();
         assert!(first.ends_with("there is no /graph"), "{first}");
         // Its layers are gone: what is said of it was kept.
         crate::releases::tests::forget_layers(directory.path());
-        assert_eq!(source.files().await.unwrap_err().to_string(), first);
+        assert_eq!(
+            source
+                .files(Timestamp::UNIX_EPOCH)
+                .await
+                .unwrap_err()
+                .to_string(),
+            first
+        );
     }
 }

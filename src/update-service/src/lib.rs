@@ -2,6 +2,7 @@
 //!
 //! - [`cli`], [`settings`]: options, and the one file of settings
 //! - [`scrape`]: the loop that makes answers anew; [`releases`], [`data`]: its two sources
+//! - [`trust`]: whose signature graph data needs
 //! - [`answers`]: every answer, made once and kept compressed
 //! - [`drawings`]: channels drawn for people
 //! - [`request`]: what a request asks for
@@ -22,3 +23,4 @@ pub mod request;
 pub mod respond;
 pub mod scrape;
 pub mod settings;
+pub mod trust;

@@ -189,7 +189,7 @@ impl Scraper {
     }
 
     async fn scrape(&mut self, clock: fn() -> Timestamp) -> anyhow::Result<Scraped> {
-        let files = self.data.files().await.context("graph data")?;
+        let files = self.data.files(clock()).await.context("graph data")?;
         let scraped = self.releases.scrape().await.context("releases")?;
         if let Some(built) = &self.built
             && built.files == files

@@ -8,6 +8,8 @@ use chassis::http::Limits;
 use images::ImageLocation;
 use serde::Deserialize;
 
+use crate::trust::ImageTrust;
+
 /// All settings, validated. `docs/configuration.md` describes each.
 #[derive(Clone, Debug)]
 pub struct ServiceSettings {
@@ -87,6 +89,8 @@ pub enum DataPlace {
         image: ImageLocation,
         /// The directory in it.
         path: String,
+        /// Whose signature it needs; none: its digest, or the registry, is trusted.
+        trust: Option<ImageTrust>,
     },
 }
 
@@ -165,6 +169,8 @@ struct WireReleases {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct WireData {
+    #[serde(default)]
+    keyring: Option<PathBuf>,
     #[serde(default)]
     directory: Option<PathBuf>,
     #[serde(default)]
@@ -275,7 +281,7 @@ impl ServiceSettings {
             mandatory: names(&serve.mandatory_parameters),
             limits,
             releases: wire.releases.validate()?,
-            graph_data: wire.graph_data.validate()?,
+            graph_data: wire.graph_data.validate(wire.signatures.as_ref())?,
             signatures: wire.signatures,
             interval: positive("scrape.intervalSeconds", wire.scrape.interval_seconds)?,
             timeout: positive("scrape.timeoutSeconds", wire.scrape.timeout_seconds)?,
@@ -344,13 +350,28 @@ impl WireReleases {
 }
 
 impl WireData {
-    fn validate(self) -> Result<DataSettings, Error> {
+    fn validate(self, signatures: Option<&PathBuf>) -> Result<DataSettings, Error> {
+        let field = "graphData.keyring";
+        let trust = match (self.keyring, signatures) {
+            (None, _) => None,
+            (Some(_), _) if self.image.is_none() => {
+                return Err(failed(field, "only an image is signed"));
+            }
+            (Some(_), None) => {
+                return Err(failed(field, "it needs the directory in signatures"));
+            }
+            (Some(keyring), Some(signatures)) => Some(ImageTrust {
+                keyring,
+                signatures: signatures.clone(),
+            }),
+        };
         let place = match (self.directory, self.archive, self.image) {
             (Some(directory), None, None) => DataPlace::Directory(directory),
             (None, Some(archive), None) => DataPlace::Archive(archive),
             (None, None, Some(image)) => DataPlace::Image {
                 image: location("graphData.image", &image)?,
                 path: self.path.trim_matches('/').to_owned(),
+                trust,
             },
             _ => {
                 return Err(failed(
@@ -438,6 +459,17 @@ mod tests {
                 "field releases.repository",
             ),
             (base(repository, ""), "field graphData"),
+            (
+                base(repository, "directory: /a, keyring: /k"),
+                "field graphData.keyring: only an image is signed",
+            ),
+            (
+                base(
+                    repository,
+                    "image: registry.example/data:latest, keyring: /k",
+                ),
+                "field graphData.keyring: it needs the directory in signatures",
+            ),
             (
                 base(repository, "directory: /a, archive: /b"),
                 "field graphData",

@@ -488,6 +488,7 @@ async fn policies_of_the_network_are_changed_by_the_version_operator_alone() -> 
         "default-deny",
         "allow-all-egress",
         "allow-machine-config-controller",
+        "allow-machine-os-builder",
     ] {
         // A dry run: until a policy is in force, nothing is lost.
         until(&format!("{name} to be guarded"), SOON, async || {

@@ -21,6 +21,22 @@ impl<'a> AlertView<'a> {
         alerts.filter(|alert| alert.state() != "pending" && !alert.name().is_empty())
     }
 
+    /// Whether an answer has all alerts.
+    ///
+    /// # Errors
+    /// Why it may not.
+    pub(crate) fn check_whole(answer: &Value) -> Result<(), String> {
+        if answer
+            .pointer("/data/alerts")
+            .is_none_or(|alerts| !alerts.is_array())
+        {
+            let why = text(answer, "/error");
+            let separator = if why.is_empty() { "" } else { ": " };
+            return Err(format!("the answer has no data.alerts{separator}{why}"));
+        }
+        promql::partial::check_whole(answer)
+    }
+
     pub(crate) fn name(self) -> &'a str {
         self.label("alertname")
     }

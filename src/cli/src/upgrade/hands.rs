@@ -10,6 +10,7 @@ use release::progress::{self, ProgressRecord};
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::alert::AlertView;
 use super::object::{ClusterObject, text};
 use super::status::ClusterSnapshot;
 use super::timeline::TimelineInputs;
@@ -114,7 +115,10 @@ impl ClusterHands {
         let (snapshot, found) = tokio::join!(self.objects(), self.alerts(alerts));
         let mut snapshot = snapshot?;
         match (found, alerts) {
-            (Ok(found), _) => snapshot.alerts = Some(found),
+            (Ok(found), _) => {
+                snapshot.alerts_unread = AlertView::check_whole(&found).err();
+                snapshot.alerts = Some(found);
+            }
             (Err(error), Some(_)) => return Err(error),
             (Err(error), None) => snapshot.alerts_unread = Some(format!("{error:#}")),
         }

@@ -69,7 +69,7 @@ pub(crate) struct ClusterSnapshot {
     pub(crate) record: Option<ProgressRecord>,
     /// Alerts as Prometheus answers them; none if they could not be read.
     pub(crate) alerts: Option<Value>,
-    /// Why they could not be read.
+    /// Why they, or some of them, could not be read.
     pub(crate) alerts_unread: Option<String>,
     /// What could not be read, with the reason. Without it the status is not known in full.
     pub(crate) unread: Vec<String>,

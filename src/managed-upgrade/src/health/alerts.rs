@@ -87,6 +87,7 @@ fn read_result(status: http::StatusCode, body: &[u8]) -> Result<Vec<Value>, Stri
         let why = text("/error").unwrap_or("no reason given");
         return Err(format!("{status}: {why}"));
     }
+    promql::partial::check_whole(&answer)?;
     let result = answer.pointer("/data/result").and_then(Value::as_array);
     let result = result.ok_or("the answer has no data.result")?;
     Ok(result.clone())
@@ -145,6 +146,14 @@ mod tests {
             assert!(found.is_err(), "{status} {body}");
         }
         assert!(read_alerts(StatusCode::OK, b"<html>").is_err());
+        let with = |key: &str| {
+            let mut answer = result(&[]);
+            answer[key] = json!(["store 10.0.0.7:10901 is away"]);
+            answer
+        };
+        let partial = "the answer may be partial: store 10.0.0.7:10901 is away";
+        assert_eq!(ok(with("warnings")), Err(partial.to_owned()));
+        assert_eq!(ok(with("infos")), Ok(vec![]));
         let scraped = |body: Value| check_scraped(StatusCode::OK, body.to_string().as_bytes());
         assert_eq!(scraped(result(&["any"])), Ok(()));
         let error = scraped(result(&[])).unwrap_err();

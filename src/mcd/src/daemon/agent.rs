@@ -191,10 +191,10 @@ impl Executor for Agent {
             if change.after.phase() != PhaseName::Draining {
                 self.metrics.set_drain_overdue(false);
             }
-            log_phase(machine.phase());
+            let status = desired::latest_status(&self.seen);
+            log_phase(before, machine.phase(), status.as_ref());
             self.watch_for_drift(machine.phase());
-            let was_done = desired::latest_status(&self.seen)
-                .is_none_or(|status| status.state() == NodeState::Done);
+            let was_done = status.is_none_or(|status| status.state() == NodeState::Done);
             if let Some(word) = of_phase(&self.node, machine.phase(), was_done) {
                 self.reporter.report(&word);
             }

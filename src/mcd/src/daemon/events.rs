@@ -5,10 +5,12 @@
 
 use std::sync::Mutex;
 
+use api::machineconfiguration::node_status::{DrainRequest, Reading};
+use api::machineconfiguration::{NodeStatus, PhaseName};
 use cluster::events::{EventSubject, Recorder, Severity};
 use jiff::Timestamp;
 use node::watch::ObservedNode;
-use node_update::phase::{Kind, Phase};
+use node_update::phase::{Applying, Kind, Phase, Rebooting};
 use tokio::sync::watch;
 
 use crate::protocol::ServiceAction;
@@ -224,8 +226,12 @@ pub fn of_phase(node: &str, after: &Phase, was_done: bool) -> Option<NodeEvent> 
     Some(NodeEvent::new(severity, reason, message))
 }
 
-/// Logs the milestones that clients of OpenShift's MCO look for, word by word.
-pub fn log_phase(after: &Phase) {
+/// Logs the milestones that clients of OpenShift's MCO look for, word by word; `status` is what the
+/// Node shows.
+pub fn log_phase(before: Option<PhaseName>, after: &Phase, status: Option<&NodeStatus>) {
+    if before == Some(PhaseName::Starting) && status.is_some_and(|it| is_drained_for(it, after)) {
+        tracing::info!("drain is already completed on this node");
+    }
     match after {
         Phase::Rebooting(it) => {
             tracing::info!(
@@ -258,6 +264,16 @@ pub fn log_phase(after: &Phase) {
         | Phase::Verifying(_)
         | Phase::RollingBack(_) => {}
     }
+}
+
+/// Whether a restarted daemon goes on with an update behind the drain that the Node shows.
+fn is_drained_for(status: &NodeStatus, phase: &Phase) -> bool {
+    let (Phase::Applying(Applying { to, .. }) | Phase::Rebooting(Rebooting { to, .. })) = phase
+    else {
+        return false;
+    };
+    let drained = DrainRequest::Drain(to.config.clone());
+    status.last_applied_drain == Some(Reading::Known(drained))
 }
 
 /// Speaks for one node, and says the same thing only once: a failure that is tried again each
@@ -332,7 +348,45 @@ impl EventReporter {
 
 #[cfg(test)]
 mod tests {
+    use api::machineconfiguration::annotation;
+    use node_update::phase::Origin;
+    use node_update::plan::Target;
+
     use super::*;
+
+    #[test]
+    fn drain_of_the_process_before_is_known_by_its_configuration() {
+        let target = |config: &str| Target {
+            config: config.to_owned(),
+            image: None,
+        };
+        let applying = |config: &str| {
+            Phase::Applying(Applying {
+                origin: Origin::Read(target("a")),
+                to: target(config),
+                is_drained: false,
+                failures: None,
+            })
+        };
+        let status = |drained: &str| {
+            let annotations = [(
+                annotation::LAST_APPLIED_DRAIN.to_owned(),
+                drained.to_owned(),
+            )];
+            NodeStatus::read(&annotations.into())
+        };
+        for (drained, phase, expected) in [
+            ("drain-b", applying("b"), true),
+            ("drain-c", applying("b"), false),
+            ("uncordon-b", applying("b"), false),
+        ] {
+            assert_eq!(
+                is_drained_for(&status(drained), &phase),
+                expected,
+                "{drained}"
+            );
+        }
+    }
 
     #[test]
     fn a_live_update_says_what_it_did_to_services() {

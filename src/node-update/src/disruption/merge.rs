@@ -33,8 +33,8 @@ const UNIT_SUFFIXES: [&str; 12] = [
 ///
 /// Shape: `asked` is `spec.nodeDisruptionPolicy`, in the form that [`Policies::parse`] reads;
 /// `null` asks for nothing. An entry replaces the default of the same path or name in its place;
-/// others follow the defaults. `sshkey` with actions replaces the default's. Paths are cleaned of
-/// doubled `/` and of one at the end.
+/// others follow the defaults. `sshkey` replaces the default's. Paths are cleaned of doubled `/` and
+/// of one at the end. Without actions, any of them is as absent: `None` is what asks for nothing.
 /// Source: `docs/reference/daemon.md`, "Disruption policies".
 ///
 /// # Errors
@@ -119,6 +119,8 @@ impl Check {
         if let Some(sshkey) = asked.get("sshkey").filter(|sshkey| !sshkey.is_null()) {
             policies.sshkey = self.actions(sshkey, "sshkey");
         }
+        policies.files.retain(|policy| !policy.actions.is_empty());
+        policies.units.retain(|policy| !policy.actions.is_empty());
         policies
     }
 

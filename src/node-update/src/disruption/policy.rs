@@ -92,7 +92,7 @@ impl Policies {
     /// Shape:
     /// `{"files": [{"path", "actions"}], "units": [{"name", "actions"}], "sshkey": {"actions"}}`;
     /// an action is `{"type": "Restart", "restart": {"serviceName": "x.service"}}` and its like.
-    /// Absent members hold nothing.
+    /// Absent members hold nothing, and an entry without actions is as absent.
     ///
     /// # Errors
     /// [`Error`] with the field, for an unknown type of action, a missing name or path.
@@ -112,18 +112,18 @@ impl Policies {
         for (index, policy) in list("files").enumerate() {
             let at = format!("files[{index}]");
             let path = clean(text(policy, "path", &at)?);
-            policies.files.push(FilePolicy {
-                path,
-                actions: actions(policy, &at)?,
-            });
+            let actions = actions(policy, &at)?;
+            if !actions.is_empty() {
+                policies.files.push(FilePolicy { path, actions });
+            }
         }
         for (index, policy) in list("units").enumerate() {
             let at = format!("units[{index}]");
             let name = text(policy, "name", &at)?.to_owned();
-            policies.units.push(UnitPolicy {
-                name,
-                actions: actions(policy, &at)?,
-            });
+            let actions = actions(policy, &at)?;
+            if !actions.is_empty() {
+                policies.units.push(UnitPolicy { name, actions });
+            }
         }
         if let Some(policy) = status.get("sshkey") {
             policies.sshkey = actions(policy, "sshkey")?;

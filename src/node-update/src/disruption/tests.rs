@@ -306,6 +306,18 @@ fn an_unreadable_registries_configuration_is_rejected() {
 }
 
 #[test]
+fn entry_without_actions_in_a_status_is_as_absent() {
+    let status = json!({
+        "files": [{ "path": "/etc/a", "actions": [] }, { "path": "/etc/b" }],
+        "units": [{ "name": "a.service", "actions": [] }],
+    });
+    let policies = Policies::parse(&status).unwrap();
+    assert_eq!(policies.file("/etc/a"), None);
+    assert_eq!(policies.file("/etc/b"), None);
+    assert_eq!(policies.unit("a.service"), None);
+}
+
+#[test]
 fn policies_that_cannot_be_read_name_the_field() {
     for (status, said) in [
         (

@@ -3,7 +3,6 @@ use std::error::Error as _;
 use proptest::prelude::*;
 
 use super::*;
-use crate::digest::ImageDigest;
 use crate::payload::Payload;
 
 const HA: &str = "include.release.openshift.io/self-managed-high-availability: 'true'";
@@ -136,6 +135,34 @@ fn images_are_kept_if_something_needs_them() {
     request.include.insert("extra".to_owned());
     request.images.insert(BASE.to_owned(), image(BASE));
     assert_eq!(kept(&request).0, "cluster-version-operator extra op os");
+}
+
+#[test]
+fn file_that_no_cluster_applies_is_named() {
+    let warnings = assemble(&example()).unwrap().warnings;
+    let expected = "image op: file note is applied by no cluster: its name ends in neither .yaml \
+                    nor .yml nor .json";
+    assert!(warnings.iter().any(|one| one == expected), "{warnings:?}");
+}
+
+#[test]
+fn image_under_two_names_has_its_manifests_once() {
+    let mut request = example();
+    let one = assemble(&request).unwrap();
+    let alias = request.images["op"].clone();
+    request.images.insert("zz-alias".to_owned(), alias.clone());
+    let two = assemble(&request).unwrap();
+    assert_eq!(two.sources, one.sources);
+    let tags = &two.references.tags;
+    assert_eq!(tags["zz-alias"], tags["op"]);
+    // An image of its own with the same manifests is no alias.
+    let other = ComponentImage {
+        pull_spec: pull_spec("other"),
+        ..alias
+    };
+    request.images.insert("zz-alias".to_owned(), other);
+    let problems = problems(&request);
+    assert!(problems[0].contains("zz-alias"), "{problems:?}");
 }
 
 #[test]

@@ -205,8 +205,11 @@ impl Maker<'_> {
             images.insert(BASE.0, image);
         }
         images.insert("slipway-os", os.to_owned());
-        // The name by which scripts ask a release of OpenShift for its OS.
+        // The names by which scripts ask a release of OpenShift for its OS and its operator.
         images.insert("rhel-coreos", os.to_owned());
+        if let Some(operator) = images.get("slipway-mcc").cloned() {
+            images.insert("machine-config-operator", operator);
+        }
         let operator = self.operator(version, added).await;
         images.insert(
             OPERATOR.name,

@@ -55,7 +55,7 @@ const VIRT_ALERTS: [&str; 2] = ["VirtHandlerDaemonSetRolloutFailing", "VMCannotB
 const SLOW_NODES: &str = "which may slow workload redistribution during rolling node updates";
 
 impl PrecheckReport {
-    /// Reads alerts as Prometheus answers them.
+    /// Reads alerts as Prometheus answers them. Where some may be missing, nothing is fine.
     pub(crate) fn of_alerts(answer: &Value) -> Self {
         let mut findings = Vec::new();
         let mut hit = BTreeSet::new();
@@ -75,6 +75,14 @@ impl PrecheckReport {
             }
         }
         findings.sort_by(|one, other| one.r#type.cmp(&other.r#type));
+        if let Err(why) = AlertView::check_whole(answer) {
+            let unknown = Self::unknown("CannotReadAlerts", why);
+            findings.extend(unknown.findings);
+            return Self {
+                findings,
+                ..unknown
+            };
+        }
         let fine = GROUPS.iter().filter(|group| !hit.contains(*group));
         Self {
             fine: fine.map(|group| format!("recommended/{group}")).collect(),

@@ -271,6 +271,32 @@ fn alerts_have_their_group_their_objects_and_phrases_for_what_is_missing() {
 }
 
 #[test]
+fn alerts_of_a_partial_answer_are_kept_and_nothing_is_fine() {
+    let alert =
+        json!({ "state": "firing", "labels": { "alertname": "A", "severity": "critical" } });
+    let partial = json!({ "data": { "alerts": [alert] }, "warnings": ["store a is away"] });
+    let table = [
+        (partial, 2, "the answer may be partial: store a is away"),
+        (json!({}), 1, "the answer has no data.alerts"),
+        (
+            json!({ "status": "error", "error": "timeout" }),
+            1,
+            "the answer has no data.alerts: timeout",
+        ),
+    ];
+    for (answer, count, said) in table {
+        let report = PrecheckReport::of_alerts(&answer);
+        assert_eq!(report.fine, Vec::<String>::new());
+        assert_eq!(report.findings.len(), count);
+        let last = report.findings.last().unwrap();
+        assert_eq!(
+            (last.status.as_str(), last.message.as_str()),
+            ("Unknown", said)
+        );
+    }
+}
+
+#[test]
 fn the_reason_of_the_cluster_stands_at_updates_that_it_cannot_go_to() {
     let conditions = json!([
         condition("Failing", "False"),
