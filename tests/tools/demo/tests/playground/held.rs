@@ -14,13 +14,13 @@ use testbed::until_blocking;
 use crate::expected::Expected;
 
 /// How long a thing may take until it shows what it has to: an update of the whole cluster.
-const SHOWN_WITHIN: Duration = Duration::from_mins(10);
+pub(crate) const SHOWN_WITHIN: Duration = Duration::from_mins(10);
 
 /// How long its process may take to be gone once its lock is free.
 const ENDED_WITHIN: Duration = Duration::from_secs(30);
 
 /// Time between two tries.
-const TRY_EVERY: Duration = Duration::from_secs(1);
+pub(crate) const TRY_EVERY: Duration = Duration::from_secs(1);
 
 /// A held playground. Dropped, it is ended.
 pub(crate) struct Held {
@@ -30,8 +30,8 @@ pub(crate) struct Held {
 
 /// What a command left.
 pub(crate) struct Ran {
-    code: Option<i32>,
-    printed: String,
+    pub(crate) code: Option<i32>,
+    pub(crate) printed: String,
 }
 
 impl Held {
@@ -56,6 +56,54 @@ impl Held {
         Ok(Ran {
             code: output.status.code(),
             printed: printed(&output),
+        })
+    }
+
+    /// Runs a command that has to end well.
+    pub(crate) fn done(&self, run: &str) -> Result<()> {
+        self.done_with(run, "")
+    }
+
+    /// The same, with standard input.
+    pub(crate) fn done_with(&self, run: &str, input: &str) -> Result<()> {
+        let ran = self.run(run, input)?;
+        ensure!(ran.code == Some(0), "{run}: {}", ran.printed);
+        Ok(())
+    }
+
+    /// Applies an object.
+    pub(crate) fn apply(&self, object: &Value) -> Result<()> {
+        self.done_with("kubectl apply --filename=-", &object.to_string())
+    }
+
+    /// The object, or the list, that `kubectl get` prints.
+    pub(crate) fn json(&self, get: &str) -> Result<Value> {
+        let ran = self.run(&format!("{get} --output=json"), "")?;
+        ensure!(ran.code == Some(0), "{get}: {}", ran.printed);
+        serde_json::from_str(&ran.printed).with_context(|| get.to_owned())
+    }
+
+    /// The items of such a list.
+    pub(crate) fn items(&self, get: &str) -> Result<Vec<Value>> {
+        let mut list = self.json(get)?;
+        let items = list.pointer_mut("/items").and_then(Value::as_array_mut);
+        Ok(std::mem::take(items.context("no items")?))
+    }
+
+    /// Waits until an object is as it has to be.
+    pub(crate) fn until_json(
+        &self,
+        get: &str,
+        what: &str,
+        is_so: impl Fn(&Value) -> bool,
+    ) -> Result<()> {
+        until_blocking(what, SHOWN_WITHIN, TRY_EVERY, || {
+            let object = self.json(get)?;
+            Ok(if is_so(&object) {
+                Ok(())
+            } else {
+                Err(object.to_string())
+            })
         })
     }
 
@@ -138,11 +186,7 @@ impl Held {
     }
 
     fn pools(&self) -> Result<Vec<Value>> {
-        let ran = self.run("kubectl get machineconfigpools --output=json", "")?;
-        ensure!(ran.code == Some(0), "{}", ran.printed);
-        let mut list: Value = serde_json::from_str(&ran.printed)?;
-        let items = list.pointer_mut("/items").and_then(Value::as_array_mut);
-        Ok(std::mem::take(items.context("no items")?))
+        self.items("kubectl get machineconfigpools")
     }
 
     /// Ends it, and holds it against what it must leave.

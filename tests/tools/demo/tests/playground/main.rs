@@ -1,13 +1,16 @@
 //! A held playground: each thing that it prints is run, in the order in which it is printed, and
 //! nothing is left when it is ended.
 //!
+//! - `clients`: what OpenShift's clients ask besides
 //! - `expected`: what each has to show
 //! - `held`: the cluster
 #![expect(
     clippy::disallowed_methods,
-    reason = "a test that runs programs and writes a run's own files"
+    clippy::indexing_slicing,
+    reason = "a test that runs programs, and reads objects and a run's own files"
 )]
 
+mod clients;
 mod expected;
 mod held;
 #[path = "../../src/playground/things.rs"]
@@ -58,8 +61,13 @@ fn each_printed_thing_works_and_nothing_is_left() -> Result<()> {
         code == Some(1) && printed.contains("a playground runs already: process "),
         "a second one: {printed}"
     );
+    clients::status(&held).context("before an update")?;
+    clients::all(&held)?;
     for one in EXPECTED {
         try_thing(&held, one).with_context(|| format!("`{}`", one.run))?;
+        if one.run.starts_with("slipway upgrade") {
+            clients::status(&held).with_context(|| format!("after `{}`", one.run))?;
+        }
     }
     held.end()
 }
