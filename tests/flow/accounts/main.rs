@@ -3,7 +3,9 @@
 //! The objects are those of `deploy/`, on a real API server and scheduler. A stolen token is one
 //! that the API server made for the account, used by another program.
 
-use std::path::Path;
+mod offered;
+
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
 use api::machineconfiguration::{MachineConfig, MachineConfigNode, MachineConfigPool};
@@ -36,8 +38,8 @@ const CONTROLLER: &str = "machine-config-controller";
 const DAEMON: &str = "machine-config-daemon";
 const CONFIG_SERVER: &str = "machine-config-server";
 
-/// A cluster that has the components' objects and the definitions.
-async fn cluster(test: &str) -> Result<ControlPlane> {
+/// A control plane with nothing in it.
+async fn started(test: &str) -> Result<ControlPlane> {
     let dir = logs::folder("accounts", test);
     logs::empty(&dir)?;
     let options = Options {
@@ -45,8 +47,12 @@ async fn cluster(test: &str) -> Result<ControlPlane> {
         nodes: NODES.map(ToOwned::to_owned).into(),
         ..Options::default()
     };
-    let control_plane =
-        tokio::task::spawn_blocking(move || ControlPlane::start(&options)).await??;
+    tokio::task::spawn_blocking(move || ControlPlane::start(&options)).await?
+}
+
+/// A cluster that has the components' objects and the definitions.
+async fn cluster(test: &str) -> Result<ControlPlane> {
+    let control_plane = started(test).await?;
     let client = control_plane.client().await?;
     manifest::define(&client, &definitions()?).await?;
     manifest::namespaces(&client).await?;
@@ -56,9 +62,12 @@ async fn cluster(test: &str) -> Result<ControlPlane> {
     Ok(control_plane)
 }
 
+fn deploy() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy")
+}
+
 fn objects(component: &str) -> Result<Vec<DynamicObject>> {
-    let deploy = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy");
-    manifest::component(&deploy.join(component))
+    manifest::component(&deploy().join(component))
 }
 
 #[tokio::test(flavor = "multi_thread")]
