@@ -21,14 +21,14 @@ fn made(mut object: Value) -> Result<String, String> {
     Ok(format!("{read:#?}"))
 }
 
-fn object(spec: Value) -> Value {
+fn object(spec: &Value) -> Value {
     json!({ "metadata": { "name": "cluster", "generation": 1 }, "spec": spec })
 }
 
 #[test]
 fn zero_is_not_set_or_refused_by_name() {
     let service = json!({ "serviceName": "a.service" });
-    let object = object(json!({
+    let object = object(&json!({
         "nodeDisruptionPolicy": {
             "files": [{
                 "path": "/etc/a",
@@ -49,7 +49,7 @@ fn zero_is_not_set_or_refused_by_name() {
 /// would have no effect on what runs.
 #[test]
 fn entry_without_actions_is_as_absent() {
-    let made = |policy: Value| made(object(json!({ "nodeDisruptionPolicy": policy })));
+    let made = |policy: Value| made(object(&json!({ "nodeDisruptionPolicy": policy })));
     let table = [
         json!({ "files": [{ "path": "/etc/a", "actions": [] }] }),
         json!({ "files": [{ "path": "/etc/containers/policy.json", "actions": [] }] }),

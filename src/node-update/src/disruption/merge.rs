@@ -33,8 +33,9 @@ const UNIT_SUFFIXES: [&str; 12] = [
 ///
 /// Shape: `asked` is `spec.nodeDisruptionPolicy`, in the form that [`Policies::parse`] reads;
 /// `null` asks for nothing. An entry replaces the default of the same path or name in its place;
-/// others follow the defaults. `sshkey` replaces the default's. Paths are cleaned of doubled `/` and
-/// of one at the end. Without actions, any of them is as absent: `None` is what asks for nothing.
+/// others follow the defaults. `sshkey` replaces the default's. Paths are cleaned of doubled `/`
+/// and of one at the end. Without actions, any of them is as absent: `None` is what asks for
+/// nothing.
 /// Source: `docs/reference/daemon.md`, "Disruption policies".
 ///
 /// # Errors

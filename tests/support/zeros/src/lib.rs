@@ -5,6 +5,11 @@
 //! and in place of a value. What is made of it must be what is made without the field, or a refusal
 //! that names the field.
 
+#![expect(
+    clippy::indexing_slicing,
+    reason = "for tests: a member that JSON lacks is null, and indices are those of its own list"
+)]
+
 use serde_json::{Value, json};
 
 /// Path of a definition in the checkout, and its text.

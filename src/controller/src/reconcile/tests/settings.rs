@@ -78,8 +78,7 @@ async fn policy_is_merged_into_the_status_once_and_foreign_fields_stay() {
 
 #[tokio::test(start_paused = true)]
 async fn invalid_policy_is_reported_once_and_the_status_in_force_stays() {
-    let before =
-        json!({ "nodeDisruptionPolicyStatus": in_force(&json!([])), "observedGeneration": 2 });
+    let before = json!({ "nodeDisruptionPolicyStatus": in_force(&json!([{ "type": "None" }])), "observedGeneration": 2 });
     let mut object = settings(&json!([{ "type": "None" }, { "type": "Drain" }]), &before);
     let cluster = cluster(&object);
     let first = reads(&object);
@@ -111,12 +110,12 @@ async fn repaired_policy_is_in_force_again() {
 
 #[tokio::test(start_paused = true)]
 async fn settings_that_changed_meanwhile_are_tried_again_and_deleted_ones_are_gone() {
-    let object = settings(&json!([]), &json!({}));
+    let object = settings(&json!([{ "type": "None" }]), &json!({}));
     let missing = Reply::failure(404, "NotFound", "not found");
     let conflict = Reply::failure(409, "Conflict", "it changed");
     let status = json!({
         "conditions": [degraded(false, "AsExpected", "")],
-        "nodeDisruptionPolicyStatus": in_force(&json!([])),
+        "nodeDisruptionPolicyStatus": in_force(&json!([{ "type": "None" }])),
         "observedGeneration": 3
     });
     let body = json!({ "metadata": { "resourceVersion": "7" }, "status": status });
