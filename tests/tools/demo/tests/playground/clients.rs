@@ -112,11 +112,12 @@ fn related_objects(held: &Held) -> Result<()> {
 
 /// Clients read the keys of releases, and those they can read are of RSA.
 fn keys(held: &Held) -> Result<()> {
-    let maps = held.items(
-        "kubectl get configmaps --namespace=openshift-config-managed \
-         --selector=release.openshift.io/verification-config-map",
-    )?;
-    let data = maps.iter().filter_map(|map| map["data"].as_object());
+    let maps = held.items("kubectl get configmaps --namespace=openshift-config-managed")?;
+    let maps = maps.iter().filter(|map| {
+        let annotations = &map["metadata"]["annotations"];
+        annotations["release.openshift.io/verification-config-map"].is_string()
+    });
+    let data = maps.filter_map(|map| map["data"].as_object());
     let entries: Vec<_> = data.flatten().collect();
     ensure!(
         entries.iter().any(|(key, _)| key.starts_with("store-")),
