@@ -1,13 +1,16 @@
-//! Metrics over HTTPS, for one client: the cluster's Prometheus, which shows a certificate.
+//! Metrics over HTTPS, for the cluster's Prometheus, which shows a certificate, and for clients
+//! whose token the cluster knows.
 
 use std::convert::Infallible;
+use std::fmt::Debug;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::{self, HeaderValue};
-use http::{Method, Request, Response, StatusCode};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Bytes;
 
@@ -39,8 +42,29 @@ pub struct SecureMetrics {
     pub registry: Registry,
     /// Authorities that vouch for clients. While they are not known, each client gets 401.
     pub authorities: ClientAuthorities,
-    /// Common name of the only client that may read.
+    /// Common name of the only client that may read by a certificate.
     pub reader: &'static str,
+    /// Judges clients without a certificate; none: they get 401.
+    pub tokens: Option<Arc<dyn TokenJudge>>,
+}
+
+/// Judges who shows a token.
+pub trait TokenJudge: Debug + Send + Sync {
+    /// Whether the owner of this token may read metrics.
+    fn judge<'a>(&'a self, token: &'a str) -> Pin<Box<dyn Future<Output = Verdict> + Send + 'a>>;
+}
+
+/// What a client may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// It may read.
+    Allowed,
+    /// It is known, and may not.
+    Forbidden,
+    /// It is not known.
+    Unknown,
+    /// That cannot be found out now.
+    Unavailable,
 }
 
 /// A server of metrics that is bound and waits to serve.
@@ -66,17 +90,26 @@ impl SecureServer {
             registry,
             authorities,
             reader,
+            tokens,
         } = metrics;
         let Some(tls) = load(&self.listener, &mut shutdown).await else {
             return;
         };
         let registry = Arc::new(registry);
         let service = tower::service_fn(move |request: Request<Body>| {
-            let peer = request.extensions().get::<Peer>();
-            let shown = peer.and_then(|peer| peer.certificate.as_deref());
-            let (method, path) = (request.method(), request.uri().path());
-            let response = answer(method, path, shown, reader, &registry);
-            std::future::ready(Ok::<_, Infallible>(response))
+            let (registry, tokens) = (Arc::clone(&registry), tokens.clone());
+            async move {
+                let peer = request.extensions().get::<Peer>();
+                let shown = peer.and_then(|peer| peer.certificate.as_deref());
+                let token = bearer(request.headers());
+                let verdict = match (shown, token, tokens) {
+                    (Some(shown), ..) => of_certificate(shown, reader),
+                    (None, Some(token), Some(tokens)) => tokens.judge(token).await,
+                    (None, ..) => Verdict::Unknown,
+                };
+                let (method, path) = (request.method(), request.uri().path());
+                Ok::<_, Infallible>(answer(method, path, verdict, &registry))
+            }
         });
         let tls = tls.with_client_authorities(authorities);
         self.server.serve_tls(tls, service, shutdown).await;
@@ -104,20 +137,41 @@ async fn load(listener: &SecureListener, shutdown: &mut Shutdown) -> Option<Serv
     }
 }
 
-/// The handshake has verified the certificate, if one was shown.
+/// The token of a request; none where it shows none.
+pub fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let text = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, token) = text.split_once(' ')?;
+    let token = token.trim();
+    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
+}
+
+/// The handshake has verified the certificate.
+fn of_certificate(shown: &[u8], reader: &str) -> Verdict {
+    let name = certificate::subject(shown).and_then(|subject| subject.common_name);
+    if name.as_deref() == Some(reader) {
+        Verdict::Allowed
+    } else {
+        Verdict::Forbidden
+    }
+}
+
 fn answer(
     method: &Method,
     path: &str,
-    shown: Option<&[u8]>,
-    reader: &str,
+    verdict: Verdict,
     registry: &Registry,
 ) -> Response<Full<Bytes>> {
-    let Some(shown) = shown else {
-        return said(StatusCode::UNAUTHORIZED, "a client certificate is needed\n");
-    };
-    let name = certificate::subject(shown).and_then(|subject| subject.common_name);
-    if name.as_deref() != Some(reader) {
-        return said(StatusCode::FORBIDDEN, "not for this client\n");
+    match verdict {
+        Verdict::Allowed => {}
+        Verdict::Forbidden => return said(StatusCode::FORBIDDEN, "not for this client\n"),
+        Verdict::Unknown => {
+            let text = "a certificate or a token of a known client is needed\n";
+            return said(StatusCode::UNAUTHORIZED, text);
+        }
+        Verdict::Unavailable => {
+            let text = "the token cannot be reviewed now\n";
+            return said(StatusCode::SERVICE_UNAVAILABLE, text);
+        }
     }
     if path != "/metrics" {
         return said(StatusCode::NOT_FOUND, "not found\n");
@@ -163,20 +217,39 @@ mod tests {
 
     #[test]
     fn only_the_reader_reads_metrics() {
-        let (reader, other) = (certificate(READER), certificate("other"));
+        let of = |shown: &[u8]| of_certificate(shown, READER);
+        let reader = of(&certificate(READER));
+        let (other, none) = (of(&certificate("other")), of(b"no certificate"));
         let (get, post) = (Method::GET, Method::POST);
-        for (method, path, shown, status) in [
-            (&get, "/metrics", None, 401),
-            (&get, "/metrics", Some(other.as_slice()), 403),
-            (&get, "/metrics", Some(b"no certificate".as_slice()), 403),
-            (&get, "/metrics", Some(reader.as_slice()), 200),
-            (&get, "/healthz", Some(reader.as_slice()), 404),
-            (&post, "/metrics", Some(reader.as_slice()), 405),
+        for (method, path, verdict, status) in [
+            (&get, "/metrics", Verdict::Unknown, 401),
+            (&get, "/metrics", Verdict::Unavailable, 503),
+            (&get, "/metrics", other, 403),
+            (&get, "/metrics", none, 403),
+            (&get, "/metrics", reader, 200),
+            (&get, "/healthz", reader, 404),
+            (&post, "/metrics", reader, 405),
         ] {
-            let response = answer(method, path, shown, READER, &Registry::default());
+            let response = answer(method, path, verdict, &Registry::default());
             assert_eq!(response.status().as_u16(), status, "{method} {path}");
             let names_methods = response.headers().contains_key(header::ALLOW);
             assert_eq!(names_methods, status == 405, "{method} {path}");
+        }
+    }
+
+    #[test]
+    fn a_token_is_the_one_behind_bearer() {
+        let mut headers = HeaderMap::new();
+        assert_eq!(bearer(&headers), None);
+        for (value, token) in [
+            ("Basic YTpi", None),
+            ("Bearer ", None),
+            ("Bearer", None),
+            ("bearer abc", Some("abc")),
+            ("Bearer  abc ", Some("abc")),
+        ] {
+            headers.insert(header::AUTHORIZATION, HeaderValue::from_static(value));
+            assert_eq!(bearer(&headers), token, "{value:?}");
         }
     }
 

@@ -10,6 +10,7 @@
 //! - [`path`]: paths of kinds known at compile time
 //! - [`discovery`]: paths of all other kinds
 //! - [`apply`]: server-side apply of any object
+//! - [`review`]: who shows a token, and what a user may
 //! - [`lease`]: of several replicas one leads
 //! - [`events`]: what operators search for
 
@@ -21,4 +22,5 @@ pub mod events;
 pub mod lease;
 pub mod list;
 pub mod path;
+pub mod review;
 pub mod wire;

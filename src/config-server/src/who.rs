@@ -11,18 +11,14 @@ use std::sync::Arc;
 use chassis::http::{Peer, certificate};
 use chassis::report::Chain;
 use cluster::access::Access;
-use cluster::wire::{self, RequestBody};
+use cluster::{review, wire};
+use http::HeaderMap;
 use http::header::AUTHORIZATION;
-use http::{HeaderMap, Method};
-use k8s_openapi::api::authentication::v1::TokenReview;
-use k8s_openapi::api::authorization::v1::SubjectAccessReview;
+use k8s_openapi::api::authentication::v1::TokenReviewStatus;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
 use crate::answer::Refusal;
-
-const TOKEN_REVIEWS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
-const ACCESS_REVIEWS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
 
 /// Where the API server says which token of its account a request came with.
 const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
@@ -75,18 +71,10 @@ impl Gate {
             return of_certificate(certificate);
         }
         let token = bearer(headers)?;
-        let review = json!({
-            "apiVersion": "authentication.k8s.io/v1",
-            "kind": "TokenReview",
-            "spec": {"token": token, "audiences": self.audiences},
-        });
-        let content = RequestBody::Object(&review);
-        let reviewed: TokenReview = self
-            .access
-            .send(Method::POST, TOKEN_REVIEWS, content)
+        let status = review::token(&self.access, token, &self.audiences)
             .await
             .map_err(|error| unavailable("review a token", &error))?;
-        of_review(reviewed, token, &self.audiences)
+        of_review(status, token, &self.audiences)
     }
 
     /// Whether an identity may have the configuration of a pool.
@@ -94,36 +82,29 @@ impl Gate {
     /// # Errors
     /// [`Refusal::Forbidden`]; [`Refusal::NotReady`] where the API server does not answer.
     pub(crate) async fn admit(&self, identity: &Identity, pool: &str) -> Result<(), Refusal> {
-        let review = json!({
-            "apiVersion": "authorization.k8s.io/v1",
-            "kind": "SubjectAccessReview",
-            "spec": {
-                "user": identity.user,
-                "uid": identity.uid,
-                "groups": identity.groups,
-                "extra": identity.extra,
-                "resourceAttributes": {
-                    "group": api::machineconfiguration::GROUP,
-                    "resource": "machineconfigpools",
-                    "subresource": "ignition",
-                    "name": pool,
-                    "verb": "get",
-                },
+        let spec = json!({
+            "user": identity.user,
+            "uid": identity.uid,
+            "groups": identity.groups,
+            "extra": identity.extra,
+            "resourceAttributes": {
+                "group": api::machineconfiguration::GROUP,
+                "resource": "machineconfigpools",
+                "subresource": "ignition",
+                "name": pool,
+                "verb": "get",
             },
         });
-        let content = RequestBody::Object(&review);
-        let reviewed: SubjectAccessReview = self
-            .access
-            .send(Method::POST, ACCESS_REVIEWS, content)
+        let is_allowed = review::access(&self.access, &spec)
             .await
             .map_err(|error| unavailable("review the access", &error))?;
-        match reviewed.status {
-            Some(status) if status.allowed => Ok(()),
-            _ => Err(Refusal::Forbidden(format!(
-                "{:?} may not get machineconfigpools/ignition of {pool:?}",
-                identity.user
-            ))),
+        if is_allowed {
+            return Ok(());
         }
+        Err(Refusal::Forbidden(format!(
+            "{:?} may not get machineconfigpools/ignition of {pool:?}",
+            identity.user
+        )))
     }
 }
 
@@ -147,11 +128,10 @@ fn bearer(headers: &HeaderMap) -> Result<&str, Refusal> {
 
 /// The identity that the API server found, made for one of the audiences.
 fn of_review(
-    reviewed: TokenReview,
+    status: TokenReviewStatus,
     token: &str,
     audiences: &[String],
 ) -> Result<Identity, Refusal> {
-    let status = reviewed.status.unwrap_or_default();
     let is_for_us = (status.audiences.iter().flatten()).any(|one| audiences.contains(one));
     if status.authenticated != Some(true) || !is_for_us {
         let why = status.error.unwrap_or_default();
@@ -199,7 +179,6 @@ fn digest(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::api::authentication::v1::TokenReviewSpec;
     use rcgen::{CertificateParams, DnType, KeyPair};
 
     use super::*;
@@ -235,13 +214,8 @@ mod tests {
     }
 
     fn reviewed(status: &serde_json::Value) -> Result<Identity, Refusal> {
-        let spec = TokenReviewSpec::default();
-        let review = TokenReview {
-            spec,
-            status: serde_json::from_value(status.clone()).ok(),
-            ..TokenReview::default()
-        };
-        of_review(review, "secret", &["machine-config-server".to_owned()])
+        let status = serde_json::from_value(status.clone()).unwrap_or_default();
+        of_review(status, "secret", &["machine-config-server".to_owned()])
     }
 
     #[test]

@@ -17,6 +17,7 @@ use chassis::{admin, shutdown};
 use cluster::access::Access;
 use cluster::events::{Recorder, Speaker};
 use jiff::Timestamp;
+use operator::token_clients::TokenClients;
 use operator::{Operator, client};
 use tokio::task::JoinSet;
 
@@ -106,6 +107,7 @@ async fn serve_metrics(
         registry,
         authorities: authorities.clone(),
         reader: METRICS_READER,
+        tokens: Some(Arc::new(TokenClients::new(Arc::clone(access)))),
     };
     let following = metrics_clients::follow(Arc::clone(access), authorities, shutdown.clone());
     beside.spawn(following);

@@ -15,6 +15,7 @@ use chassis::{admin, shutdown};
 use cluster::cache::Cache;
 use cluster::events::{Recorder, Speaker};
 use jiff::Timestamp;
+use operator::token_clients::TokenClients;
 use operator::{Operator, Wake, WatchScope, client};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -66,6 +67,7 @@ pub async fn start(options: VersionOperatorOptions, log: Log) -> anyhow::Result<
         registry: whole,
         authorities: clients.clone(),
         reader: METRICS_READER,
+        tokens: Some(Arc::new(TokenClients::new(Arc::clone(&access)))),
     };
     let secure = serve_metrics(options.secure, page, shutdown.clone()).await?;
     let engine = Engine::new(

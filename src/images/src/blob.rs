@@ -98,7 +98,7 @@ impl Blob {
     }
 }
 
-/// Reads a blob from its start, whoever else reads it.
+/// Reads a blob from its start, beside other readers of it.
 #[derive(Debug)]
 pub struct BlobReader {
     file: Arc<File>,

@@ -279,6 +279,8 @@ async fn serve_metrics(
         registry: metrics.registry(),
         authorities: authorities.clone(),
         reader: METRICS_READER,
+        // The daemon has no account of its own that could have them reviewed.
+        tokens: None,
     };
     tokio::join!(
         metrics_clients::follow(root, &bundle, &authorities, shutdown.clone()),

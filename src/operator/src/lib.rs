@@ -30,6 +30,7 @@
 //! - [`cli`]: the options that controllers share
 //! - [`client`]: who a controller is at the API server
 //! - [`reconcile`]: what a controller does for one key
+//! - [`token_clients`]: who may read metrics by a token
 //! - [`watch`]: one kind in its cache
 //! - `queue`: which key is next, and when
 //! - [`runtime()`]: the thread that all of it runs on
@@ -43,6 +44,7 @@ pub mod process;
 mod queue;
 pub mod reconcile;
 mod runtime;
+pub mod token_clients;
 pub mod watch;
 
 pub use process::{Error, Operator, Waker};

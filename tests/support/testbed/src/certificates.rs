@@ -65,8 +65,9 @@ impl Cluster {
         version.context("an object without a version")
     }
 
-    /// Has the cluster rotate certificates under its controller: the version of the ControllerConfig
-    /// in which that has named them. Its status is another version than what publishes them.
+    /// Has the cluster rotate certificates under its controller; the version of the
+    /// ControllerConfig in which that has named them. Its status is another version than what
+    /// publishes them.
     pub async fn rotate_certificates(
         &self,
         [kubelet, cloud]: [&str; 2],

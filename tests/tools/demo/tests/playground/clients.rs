@@ -221,7 +221,8 @@ fn network_policies(held: &Held) -> Result<()> {
     ))
 }
 
-/// The cluster's Prometheus reads the controller by its Service, over TLS and with its token.
+/// Who has the token of the cluster's Prometheus reads the controller by its Service, over TLS and
+/// from a node.
 fn metrics(held: &Held) -> Result<()> {
     for component in ["machine-config-controller", "machine-config-operator"] {
         let endpoints = format!(
@@ -229,7 +230,8 @@ fn metrics(held: &Held) -> Result<()> {
              --output=jsonpath='{{.subsets[0].addresses[0].ip}}'"
         );
         let ask = format!(
-            "curl --silent --show-error --insecure --noproxy '*' --max-time 30 \
+            "nsenter --net --target $(cat $HOSTS/master-0/leader) \
+             curl --silent --show-error --insecure --noproxy '*' --max-time 30 \
              --write-out ' answered %{{http_code}}' https://$({endpoints}):9001/metrics"
         );
         let token = "kubectl create token --namespace=openshift-monitoring prometheus-k8s";

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::super::held::Held;
 
-/// Such a pool. Its node goes back to the workers in [`Pool::end`].
+/// Such a pool. [`Pool::end`] makes its node a worker again.
 pub(super) struct Pool<'a> {
     held: &'a Held,
     name: &'static str,
