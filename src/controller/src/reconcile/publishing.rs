@@ -21,7 +21,7 @@ use crate::store::{Pool, Snapshot};
 const CONTROL_PLANE: &str = "master";
 
 /// How often the status of a pool says how far a rollout is: of many nodes one is done each moment.
-pub(super) const PROGRESS_EVERY: SignedDuration = SignedDuration::from_secs(2);
+pub(super) const PROGRESS_EVERY: SignedDuration = SignedDuration::from_secs(5);
 
 /// How long progress waits that was last written at `last`. Nothing if its time has come, or the
 /// clock was set back.
