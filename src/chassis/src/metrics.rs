@@ -92,6 +92,11 @@ impl Counter {
     pub fn increment(&self) {
         self.0.inc();
     }
+
+    /// Adds so many.
+    pub fn add(&self, number: u64) {
+        self.0.inc_by(number);
+    }
 }
 
 impl EncodeMetric for Counter {

@@ -1,4 +1,8 @@
 //! Events: what operators search for, said once each.
+//!
+//! - `untold`: assignments that wait for their event
+
+mod untold;
 
 use std::fmt;
 
@@ -11,6 +15,7 @@ use jiff::Timestamp;
 use pool::list::NameList;
 use pool::node::NodeView;
 
+pub(crate) use self::untold::UntoldAssignments;
 use crate::store::Pool;
 
 /// Reason of the event about a managed node in no pool.

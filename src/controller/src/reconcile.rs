@@ -32,7 +32,7 @@ use tokio::sync::Semaphore;
 use crate::asking::Asked;
 use crate::assign::{Round, assign};
 use crate::duties::Duties;
-use crate::events::Unlabelled;
+use crate::events::{Unlabelled, UntoldAssignments};
 use crate::generating::{self, GeneratingState};
 use crate::metrics::ControllerMetrics;
 use crate::process::USER_AGENT;
@@ -99,6 +99,7 @@ pub(crate) struct PoolState {
     warned: Option<i64>,
     /// When its status was written last.
     reported: Option<Timestamp>,
+    untold: UntoldAssignments,
 }
 
 /// A pool and its nodes at one moment.
@@ -367,7 +368,7 @@ impl Controller {
         }
         let written = self.write_members(&mut observed, facts).await;
         let conflicts: Vec<&Conflict> = sorted.conflicts_of(name).collect();
-        self.say_round(&observed.pool, &decision, &round);
+        let told_after = self.say_round(&observed.pool, &decision, &round);
         let certificates = snapshot.controller_config().map(reporting::certificates);
         let mut after = status(StatusInput {
             pool: &observed.pool.object,
@@ -394,7 +395,8 @@ impl Controller {
             let left = wakes.duration_since((self.clock)()).max(SHORTEST_WAIT);
             left.unsigned_abs()
         });
-        let first = report_after.into_iter().chain(wakes_after).min();
+        let waits = [report_after, told_after, wakes_after];
+        let first = waits.into_iter().flatten().min();
         Ok(first.map_or(Next::Settled, Next::After))
     }
 

@@ -52,7 +52,8 @@ impl NodeWrite {
     /// reads; roles and taints of a master. `None` when nothing differs.
     ///
     /// The taint is set while a node waits, and removed when the node is done or the pool rolls out
-    /// nothing. A node that is assigned at once gets no taint: its daemon cordons it soon.
+    /// nothing. A node that is assigned what it has fetched loses the taint with the same write:
+    /// its daemon cordons it in the next moment. One that is assigned at once gets none.
     pub fn of(
         node: &NodeView,
         pool: &PoolView,
@@ -264,7 +265,8 @@ fn waiting_taint(node: &NodeView, pool: &PoolView, is_assigned: bool) -> Vec<Tai
     let has = node.taints.iter().any(is_ours);
     let needs = match &pool.target {
         Some(_) if !pool.is_rolling() => false,
-        Some(_) if is_assigned => has,
+        // Until it has fetched the target it takes pods that have to leave it soon.
+        Some(target) if is_assigned => has && node.status.fetched.as_ref() != Some(target),
         Some(target) if node.status.is_assigned_to(target) => has && !node.status.is_done(),
         Some(_) => node.status.current_config.is_some(),
         None => false,

@@ -40,7 +40,7 @@ pub struct UpdateGraph {
 }
 
 /// A release in the graph.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct UpdateNode {
     /// Pull spec of its image; empty for a release of which only the version is known.
     pub payload: String,
@@ -67,7 +67,7 @@ pub struct ConditionalEdges {
 }
 
 /// What may speak against an update.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UpdateRisk {
     /// Page that describes it.
     pub url: String,
@@ -80,7 +80,7 @@ pub struct UpdateRisk {
 }
 
 /// Which clusters a risk applies to.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RiskRule {
     /// All of them.
     Always,

@@ -3,10 +3,12 @@
 //! Ends of edges are numbers inside: a channel is cut out of it for each of a hundred answers.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{Hash as _, Hasher};
 
 use regex::Regex;
-use release::Version;
 use release::update_graph::{ConditionalEdges, UpdateEdge, UpdateGraph, UpdateNode, UpdateRisk};
+use release::{ImageDigest, Version};
+use sha2::{Digest as _, Sha256};
 
 use crate::KEY_PREFIX;
 use crate::block_effect::BlockEffect;
@@ -93,6 +95,14 @@ impl AnnotatedGraph {
             .count()
     }
 
+    /// Releases whose image was read and that are in a channel.
+    pub fn releases_in_channels(&self) -> usize {
+        let nodes = self.nodes.iter().zip(&self.channels);
+        nodes
+            .filter(|(node, channels)| !node.payload.is_empty() && !channels.is_empty())
+            .count()
+    }
+
     /// What each blocked edge whose target is here does, by its file.
     pub fn blocks(&self) -> &BTreeMap<String, BlockEffect> {
         &self.blocks
@@ -122,6 +132,18 @@ impl AnnotatedGraph {
     /// What a client of this channel gets: its releases without their architecture, and the edges
     /// between them; and which edges between them are blocked silently.
     pub fn channel(&self, channel: &str) -> (UpdateGraph, Vec<SilencedEdge>) {
+        self.cut(channel).graph()
+    }
+
+    /// SHA-256 of all that [`Self::channel`] is made of. Equal ones are of equal channels, in one
+    /// build of this program. It costs less than the channel itself.
+    pub fn channel_digest(&self, channel: &str) -> ImageDigest {
+        let mut hash = ShaHasher(Sha256::new());
+        self.cut(channel).hash(&mut hash);
+        ImageDigest::from_sha256(&hash.0.finalize())
+    }
+
+    fn cut(&self, channel: &str) -> ChannelCut<'_> {
         let is_in = |index: usize, node: &UpdateNode| {
             !node.payload.is_empty()
                 && self
@@ -130,34 +152,83 @@ impl AnnotatedGraph {
                     .is_some_and(|names| names.contains(channel))
         };
         let indexed = self.versions.iter().zip(&self.nodes).enumerate();
-        let members = indexed.map(|(index, (version, node))| {
-            is_in(index, node).then(|| version.without_architecture())
-        });
-        let members: Vec<Option<Version>> = members.collect();
-        let member = |number: u32| members.get(number as usize)?.clone();
-        let edge = |(from, to): &Edge| {
-            Some(UpdateEdge {
-                from: member(*from)?,
-                to: member(*to)?,
-            })
-        };
+        let members = indexed.map(|(index, (version, node))| is_in(index, node).then_some(version));
+        let members: Vec<Option<&Version>> = members.collect();
+        let member = |number: u32| *members.get(number as usize)?;
+        let edge = |(from, to): &Edge| Some((member(*from)?, member(*to)?));
         let nodes = members.iter().zip(&self.nodes);
-        let nodes = nodes.filter_map(|(version, node)| Some((version.clone()?, node.clone())));
-        let groups = self.groups.iter().map(|(risks, edges)| ConditionalEdges {
-            edges: edges.iter().filter_map(edge).collect(),
-            risks: risks.clone(),
+        let groups = self.groups.iter().map(|(risks, edges)| {
+            let edges: Vec<_> = edges.iter().filter_map(edge).collect();
+            (edges, risks.as_slice())
         });
-        let graph = UpdateGraph {
-            nodes: nodes.collect(),
+        let silenced = self.silenced.iter();
+        ChannelCut {
+            nodes: nodes
+                .filter_map(|(version, node)| Some(((*version)?, node)))
+                .collect(),
             edges: self.edges.iter().filter_map(edge).collect(),
-            conditional: groups.filter(|group| !group.edges.is_empty()).collect(),
+            conditional: groups.filter(|(edges, _)| !edges.is_empty()).collect(),
+            silenced: silenced
+                .filter_map(|(blocked, by)| Some((edge(blocked)?, by.as_str())))
+                .collect(),
+        }
+    }
+}
+
+/// Ends of an edge.
+type Ends<'a> = (&'a Version, &'a Version);
+
+/// What of a graph is in a channel. The channel's answer is made of this and of nothing else.
+#[derive(Hash)]
+struct ChannelCut<'a> {
+    nodes: Vec<(&'a Version, &'a UpdateNode)>,
+    edges: Vec<Ends<'a>>,
+    conditional: Vec<(Vec<Ends<'a>>, &'a [UpdateRisk])>,
+    silenced: Vec<(Ends<'a>, &'a str)>,
+}
+
+impl ChannelCut<'_> {
+    fn graph(self) -> (UpdateGraph, Vec<SilencedEdge>) {
+        let edge = |(from, to): Ends<'_>| UpdateEdge {
+            from: from.without_architecture(),
+            to: to.without_architecture(),
         };
-        let silenced = self.silenced.iter().filter_map(|(blocked, by)| {
-            let edge = edge(blocked)?;
-            let by = by.clone();
-            Some(SilencedEdge { edge, by })
+        let nodes = self.nodes.into_iter();
+        let groups = self.conditional.into_iter();
+        let silenced = self.silenced.into_iter().map(|(blocked, by)| SilencedEdge {
+            edge: edge(blocked),
+            by: by.to_owned(),
         });
-        (graph, silenced.collect())
+        let silenced = silenced.collect();
+        let graph = UpdateGraph {
+            nodes: nodes
+                .map(|(version, node)| (version.without_architecture(), node.clone()))
+                .collect(),
+            edges: self.edges.into_iter().map(edge).collect(),
+            conditional: groups
+                .map(|(edges, risks)| ConditionalEdges {
+                    edges: edges.into_iter().map(edge).collect(),
+                    risks: risks.to_vec(),
+                })
+                .collect(),
+        };
+        (graph, silenced)
+    }
+}
+
+/// Takes what is hashed into a SHA-256.
+struct ShaHasher(Sha256);
+
+impl Hasher for ShaHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    fn finish(&self) -> u64 {
+        let hash = self.0.clone().finalize();
+        hash.iter()
+            .take(8)
+            .fold(0, |number, byte| number << 8 | u64::from(*byte))
     }
 }
 

@@ -41,11 +41,21 @@ pub struct Answer {
     pub silenced: Vec<SilencedEdge>,
 }
 
+/// The answer of a channel, and what it was made of.
+#[derive(Clone, Debug)]
+struct KeptGraph {
+    made_of: ImageDigest,
+    answer: Arc<Answer>,
+}
+
 /// All answers of one scrape. They do not change; a scrape that finds something else makes new
-/// ones.
+/// ones, and shares those of channels that are as they were.
 #[derive(Debug)]
 pub struct Answers {
-    graphs: BTreeMap<String, BTreeMap<String, Answer>>,
+    /// By architecture and channel.
+    graphs: BTreeMap<String, BTreeMap<String, KeptGraph>>,
+    /// How many graphs of a channel and architecture were made, not shared with answers before.
+    pub rebuilt: usize,
     empty: Answer,
     /// What of the sources was left out, as JSON.
     pub problems: Answer,
@@ -65,7 +75,8 @@ pub struct Answers {
 }
 
 impl Answers {
-    /// Makes the answers.
+    /// Makes the answers. Those of channels in which nothing differs from `before` are shared with
+    /// it.
     ///
     /// # Errors
     /// Memory or a temporary file.
@@ -75,6 +86,7 @@ impl Answers {
         files: &SourceFiles,
         mut problems: Vec<SourceProblem>,
         made: Timestamp,
+        before: Option<&Self>,
     ) -> std::io::Result<Self> {
         let known: BTreeSet<_> = releases
             .iter()
@@ -85,9 +97,10 @@ impl Answers {
             .iter()
             .map(|release| release.architecture())
             .collect();
-        let mut answers: BTreeMap<String, BTreeMap<String, Answer>> = BTreeMap::new();
+        let mut answers: BTreeMap<String, BTreeMap<String, KeptGraph>> = BTreeMap::new();
+        let mut rebuilt = 0;
         let mut channels: BTreeSet<String> = data.channels.keys().cloned().collect();
-        let mut in_channels = BTreeSet::new();
+        let mut in_channels = 0;
         let mut blocks = BTreeMap::new();
         // One after the other: the neighbours of all releases are never in memory at once.
         for architecture in architectures {
@@ -106,11 +119,20 @@ impl Answers {
                 let own = answers.entry(architecture.to_owned()).or_default();
                 for channel in annotated.channel_names() {
                     channels.insert(channel.to_owned());
-                    let (graph, silenced) = annotated.channel(channel);
-                    let named = graph.nodes.keys();
-                    in_channels.extend(named.map(|version| (architecture, version.clone())));
-                    own.insert(channel.to_owned(), Answer::new(&graph.print(), silenced)?);
+                    let known = before.and_then(|before| before.kept(channel, architecture));
+                    let made_of = annotated.channel_digest(channel);
+                    let kept = match known {
+                        Some(known) if known.made_of == made_of => known.clone(),
+                        Some(_) | None => {
+                            rebuilt += 1;
+                            let (graph, silenced) = annotated.channel(channel);
+                            let answer = Arc::new(Answer::new(&graph.print(), silenced)?);
+                            KeptGraph { made_of, answer }
+                        }
+                    };
+                    own.insert(channel.to_owned(), kept);
                 }
+                in_channels += annotated.releases_in_channels();
             }
         }
         problems.extend(block_effect::without_effect(&blocks, &problems));
@@ -123,12 +145,13 @@ impl Answers {
         let listed = json!({ "problems": problems }).to_string();
         Ok(Self {
             graphs: answers,
+            rebuilt,
             empty: Answer::new(&UpdateGraph::default().print(), Vec::new())?,
             problems: Answer::new(listed.as_bytes(), Vec::new())?,
             problem_count: count,
             data: archive(files)?,
             channels: channels.into_iter().collect(),
-            releases: (releases.len(), in_channels.len()),
+            releases: (releases.len(), in_channels),
             made,
             drawings: KeptDrawings::default(),
             unpacked: Mutex::default(),
@@ -137,10 +160,12 @@ impl Answers {
 
     /// The graph of a channel and architecture; the empty one where there is none.
     pub fn graph(&self, channel: &str, architecture: &str) -> &Answer {
-        let channels = self.graphs.get(architecture);
-        channels
-            .and_then(|channels| channels.get(channel))
-            .unwrap_or(&self.empty)
+        self.kept(channel, architecture)
+            .map_or(&self.empty, |kept| &kept.answer)
+    }
+
+    fn kept(&self, channel: &str, architecture: &str) -> Option<&KeptGraph> {
+        self.graphs.get(architecture)?.get(channel)
     }
 
     /// An answer, unpacked. Those that were asked for first are kept.
@@ -207,28 +232,133 @@ pub(crate) mod tests {
 
     /// Answers for channel `fast-1` with 1.0.0 and 1.0.1 of `amd64`.
     pub(crate) fn answers() -> Answers {
-        let release = |version: &str, previous: &[&str]| {
-            let mut metadata = Metadata::new(version.parse().unwrap());
-            metadata.previous = previous.iter().map(|text| text.parse().unwrap()).collect();
-            let digest = ImageDigest::of(version.as_bytes());
-            let (architecture, repository) = ("amd64".to_owned(), "registry.example/releases");
-            let file = metadata.print().into();
-            let known = KnownRelease::new(architecture, &repository.into(), digest, file);
-            Arc::new(known.unwrap())
-        };
-        let files: SourceFiles = [
-            ("version", "1.1.0"),
-            ("raw/metadata.json", "{}"),
+        let channel = (
+            "channels/fast-1.yaml",
+            "name: fast-1\nversions: [1.0.0, 1.0.1, 1.0.2]\n",
+        );
+        let releases = [release("1.0.0", &[]), release("1.0.1", &["1.0.0"])];
+        made(&releases, &[channel], None)
+    }
+
+    /// A release of `amd64`.
+    fn release(version: &str, previous: &[&str]) -> Arc<KnownRelease> {
+        let mut metadata = Metadata::new(version.parse().unwrap());
+        metadata.previous = previous.iter().map(|text| text.parse().unwrap()).collect();
+        let digest = ImageDigest::of(version.as_bytes());
+        let (architecture, repository) = ("amd64".to_owned(), "registry.example/releases");
+        let file = metadata.print().into();
+        let known = KnownRelease::new(architecture, &repository.into(), digest, file);
+        Arc::new(known.unwrap())
+    }
+
+    /// Answers of these releases and files of graph data.
+    fn made(
+        releases: &[Arc<KnownRelease>],
+        data: &[(&str, &str)],
+        before: Option<&Answers>,
+    ) -> Answers {
+        let mut files: SourceFiles = [("version", "1.1.0"), ("raw/metadata.json", "{}")]
+            .map(|(path, text)| (path.to_owned(), text.as_bytes().to_vec()))
+            .into();
+        for (path, text) in data {
+            files.insert((*path).to_owned(), text.as_bytes().to_vec());
+        }
+        let (data, problems) = GraphData::parse(&files).unwrap();
+        let time = Timestamp::UNIX_EPOCH;
+        Answers::new(releases, &data, &files, problems, time, before).unwrap()
+    }
+
+    #[test]
+    fn only_graphs_of_channels_in_which_something_changed_are_made() {
+        let releases = [
+            release("1.0.0", &[]),
+            release("1.0.1", &["1.0.0"]),
+            release("2.0.0", &[]),
+            release("2.0.1", &["2.0.0"]),
+        ];
+        let mut all = releases.to_vec();
+        all.push(release("1.0.2", &["1.0.1"]));
+        let base = [
             (
                 "channels/fast-1.yaml",
                 "name: fast-1\nversions: [1.0.0, 1.0.1, 1.0.2]\n",
             ),
-        ]
-        .map(|(path, text)| (path.to_owned(), text.as_bytes().to_vec()))
-        .into();
-        let (data, problems) = GraphData::parse(&files).unwrap();
-        let releases = [release("1.0.0", &[]), release("1.0.1", &["1.0.0"])];
-        Answers::new(&releases, &data, &files, problems, Timestamp::UNIX_EPOCH).unwrap()
+            (
+                "channels/fast-2.yaml",
+                "name: fast-2\nversions: [2.0.0, 2.0.1]\n",
+            ),
+        ];
+        let risk = "to: 2.0.1\nfrom: .*\nurl: https://a\nname: A\nmessage: m\n\
+                    matchingRules: [{type: Always}]\n";
+        let raw = |text| ("raw/metadata.json", text);
+        let third = "name: fast-3\nversions: [1.0.0, 2.0.0]\n";
+        let replaced = release("1.0.0", &["1.0.1"]);
+        let swapped = [replaced, Arc::clone(&releases[2]), Arc::clone(&releases[3])];
+        let first = made(&releases, &base, None);
+        assert_eq!(first.rebuilt, 2);
+        let of = |releases: &[Arc<KnownRelease>]| made(releases, &base, Some(&first));
+        let with = |file| {
+            made(
+                &releases,
+                &[base.as_slice(), &[file]].concat(),
+                Some(&first),
+            )
+        };
+        // What changes, and which of the two graphs are made for it, and how many in all.
+        let cases = [
+            ("nothing", of(&releases), [false, false], 0),
+            ("a release", of(&all), [true, false], 1),
+            ("a release less", of(&swapped), [true, false], 1),
+            (
+                "a risk",
+                with(("blocked-edges/2.0.1-A.yaml", risk)),
+                [false, true],
+                1,
+            ),
+            (
+                "a silent block",
+                with(("blocked-edges/2.0.1.yaml", "to: 2.0.1\nfrom: .*\n")),
+                [false, true],
+                1,
+            ),
+            (
+                "metadata",
+                with(raw(r#"{"2.0.0": {"note": "a"}}"#)),
+                [false, true],
+                1,
+            ),
+            (
+                "an edge",
+                with(raw(
+                    r#"{"1.0.1": {"io.openshift.upgrades.graph.previous.remove": "1.0.0"}}"#,
+                )),
+                [true, false],
+                1,
+            ),
+            (
+                "an edge from one channel to the other",
+                with(raw(
+                    r#"{"2.0.0": {"io.openshift.upgrades.graph.previous.add": "1.0.1"}}"#,
+                )),
+                [false, false],
+                0,
+            ),
+            (
+                "a channel, which the releases in it name",
+                with(("channels/fast-3.yaml", third)),
+                [true, true],
+                3,
+            ),
+        ];
+        for (what, next, expected, count) in cases {
+            let is_new = |channel| {
+                let answer =
+                    |answers: &Answers| Arc::clone(&answers.kept(channel, "amd64").unwrap().answer);
+                !Arc::ptr_eq(&answer(&first), &answer(&next))
+            };
+            assert_eq!(["fast-1", "fast-2"].map(is_new), expected, "{what}");
+            assert_eq!(next.rebuilt, count, "{what}");
+        }
     }
 
     #[test]

@@ -27,6 +27,7 @@ pub struct ServiceMetrics {
     seconds: Histogram,
     scrapes: Counter,
     failures: Counter,
+    rebuilt: Counter,
     /// Milliseconds of the scrape that ended last.
     scrape_ms: AtomicU64,
     shown: Mutex<Option<ShownGraph>>,
@@ -52,6 +53,7 @@ impl ServiceMetrics {
             seconds: Histogram::new(exponential_buckets(0.0001, 2.0, 15)),
             scrapes: Counter::default(),
             failures: Counter::default(),
+            rebuilt: Counter::default(),
             scrape_ms: AtomicU64::default(),
             shown: Mutex::default(),
             clock,
@@ -86,6 +88,11 @@ impl ServiceMetrics {
             "Scrapes that failed and left the graph before in service.",
             self.failures.clone(),
         );
+        registry.register(
+            "update_service_graphs_rebuilt_total",
+            "Graphs of a channel and architecture that a scrape made, because they had changed.",
+            self.rebuilt.clone(),
+        );
         registry.collect(Collected(Arc::clone(self)));
         registry
     }
@@ -106,6 +113,11 @@ impl ServiceMetrics {
     /// How long an answer took.
     pub fn observe(&self, seconds: f64) {
         self.seconds.observe(seconds);
+    }
+
+    /// A scrape made so many graphs of a channel and architecture.
+    pub fn count_rebuilt(&self, graphs: usize) {
+        self.rebuilt.add(u64::try_from(graphs).unwrap_or(u64::MAX));
     }
 
     /// A scrape ended; with its answers and the time at which they were found to be right, if it

@@ -163,7 +163,15 @@ impl Scraper {
                         Scraped::New(built) => {
                             let answers = Arc::clone(&built.answers);
                             let (releases, problems) = (answers.releases.0, answers.problem_count);
-                            tracing::info!(releases, problems, elapsed_ms, "serving a new graph");
+                            let rebuilt = answers.rebuilt;
+                            tracing::info!(
+                                releases,
+                                problems,
+                                rebuilt,
+                                elapsed_ms,
+                                "serving a new graph"
+                            );
+                            metrics.count_rebuilt(rebuilt);
                             self.built = Some(built);
                             answers
                         }
@@ -198,7 +206,8 @@ impl Scraper {
             return Ok(Scraped::Unchanged(Arc::clone(&built.answers)));
         }
         let is_strict = self.is_strict;
-        let work = move || build(files, scraped, is_strict, clock());
+        let before = self.built.as_ref().map(|built| Arc::clone(&built.answers));
+        let work = move || build(files, scraped, is_strict, clock(), before.as_deref());
         let built = tokio::task::spawn_blocking(work).await??;
         Ok(Scraped::New(built))
     }
@@ -209,6 +218,7 @@ fn build(
     scraped: ScrapedReleases,
     is_strict: bool,
     made: Timestamp,
+    before: Option<&Answers>,
 ) -> anyhow::Result<BuiltGraphs> {
     let (data, mut problems) = GraphData::parse(&files).context("graph data")?;
     let mut errors = problems.iter().filter(|problem| !problem.is_remark);
@@ -223,7 +233,7 @@ fn build(
         bail!("releases: there is none: {}", first.unwrap_or_default());
     }
     problems.extend(scraped.problems.iter().cloned());
-    let answers = Answers::new(&scraped.releases, &data, &files, problems, made);
+    let answers = Answers::new(&scraped.releases, &data, &files, problems, made, before);
     Ok(BuiltGraphs {
         answers: Arc::new(answers.context("answers")?),
         files,
@@ -291,7 +301,13 @@ mod tests {
             releases: vec![Arc::new(known?)],
             problems: Vec::new(),
         };
-        build(Arc::new(files), scraped, strict, Timestamp::UNIX_EPOCH)
+        build(
+            Arc::new(files),
+            scraped,
+            strict,
+            Timestamp::UNIX_EPOCH,
+            None,
+        )
     }
 
     #[test]

@@ -21,7 +21,7 @@ use crate::store::{Pool, Snapshot};
 const CONTROL_PLANE: &str = "master";
 
 /// How often the status of a pool says how far a rollout is: of many nodes one is done each moment.
-pub(super) const PROGRESS_EVERY: SignedDuration = SignedDuration::from_secs(2);
+pub(super) const PROGRESS_EVERY: SignedDuration = SignedDuration::from_secs(5);
 
 /// How long progress waits that was last written at `last`. Nothing if its time has come, or the
 /// clock was set back.
@@ -61,8 +61,13 @@ impl Controller {
         Ok(None)
     }
 
-    /// Says what came of a round.
-    pub(super) fn say_round(&self, pool: &Pool, decision: &RolloutDecision, round: &Round) {
+    /// Says what came of a round. How long assignments wait until they are told, if some do.
+    pub(super) fn say_round(
+        &self,
+        pool: &Pool,
+        decision: &RolloutDecision,
+        round: &Round,
+    ) -> Option<Duration> {
         for node in &round.quarantined {
             let node = node.clone();
             self.say(pool, &[Announcement::Quarantined { node }]);
@@ -72,14 +77,19 @@ impl Controller {
                 let node = node.to_owned();
                 self.say(pool, &[Announcement::Deferred { node }]);
             }
-            let (nodes, config) = (round.assigned.clone(), pool.view.claim.target.clone());
             let is_of_control_plane = pool.view.name == CONTROL_PLANE;
-            let named = nodes.iter().filter(|_| is_of_control_plane);
+            let named = round.assigned.iter().filter(|_| is_of_control_plane);
             for node in named.filter_map(|name| self.store.nodes.get(name)) {
                 events::announce_assignment(&self.recorder, &node, (self.clock)());
             }
-            self.say(pool, &[Announcement::Targeted { nodes, config }]);
         }
+        let (said, left) = {
+            let mut states = self.state();
+            let untold = &mut states.entry(pool.view.name.clone()).or_default().untold;
+            untold.take(&round.assigned, &pool.view.claim.target, (self.clock)())
+        };
+        self.say(pool, &said);
+        left
     }
 
     /// Says of nodes why they did not get the labels of the pool that they were made for.

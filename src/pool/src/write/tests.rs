@@ -245,6 +245,23 @@ fn taint_goes_when_the_node_is_done_and_not_before() {
 }
 
 #[test]
+fn an_assignment_takes_the_taint_from_a_node_that_is_cordoned_at_once() {
+    let theirs = json!([{ "effect": "NoSchedule", "key": "theirs", "value": "v" }]);
+    for (fetched, taints) in [(None, None), (Some(OLD), None), (Some(NEW), Some(&theirs))] {
+        let waiting = tainted(node("a")).reporting(|status| {
+            status.fetched = fetched.map(str::to_owned);
+        });
+        let patch = patch(&waiting, true).unwrap();
+        assert_eq!(
+            patch.pointer("/metadata/annotations/machineconfiguration.openshift.io~1desiredConfig"),
+            Some(&json!(NEW)),
+            "{fetched:?}"
+        );
+        assert_eq!(patch.pointer("/spec/taints"), taints, "{fetched:?}");
+    }
+}
+
+#[test]
 fn pool_that_does_not_roll_untaints_and_assigns_nothing() {
     for spec in [
         json!({ "paused": true }),

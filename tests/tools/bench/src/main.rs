@@ -4,7 +4,7 @@
 //! - `run`: the order of measurements
 //! - `session`, `config`: the cluster of one node that most are made in, and its configuration
 //! - `idle`, `rebootless`, `released`, `service`, `fetch`, `controller`, `decision`, `rounds`,
-//!   `roll`, `managed`, `updates`, `version_operator`: the measurements
+//!   `roll`, `large`, `config_server`, `managed`, `updates`, `version_operator`: the measurements
 //! - `payload`: the release that is applied
 //! - `release_images`, `http`: modules of the suite `update-service`
 //! - `pools`: the pools and nodes of `rounds` and `roll`
@@ -15,6 +15,7 @@
 mod api_server;
 mod changes;
 mod config;
+mod config_server;
 mod controller;
 mod decision;
 mod evictions;
@@ -24,6 +25,7 @@ mod figure;
 #[path = "../../../flow/update_service/http.rs"]
 mod http;
 mod idle;
+mod large;
 mod managed;
 mod memory;
 mod payload;

@@ -221,10 +221,20 @@ struct Shared {
 struct State {
     /// Nodes that are being updated.
     busy: BTreeSet<String>,
+    /// What each node has fetched before its turn.
+    fetched: BTreeMap<String, String>,
     /// How many nodes of each pool are done, and when the last of them was.
     done: BTreeMap<usize, (usize, Option<Instant>)>,
     /// What went wrong first.
     fault: Option<String>,
+}
+
+impl State {
+    /// Whether a node begins to fetch a configuration, which is noted.
+    fn fetches(&mut self, name: &str, config: &str) -> bool {
+        let known = self.fetched.insert(name.to_owned(), config.to_owned());
+        known.is_none_or(|known| known != config)
+    }
 }
 
 impl Daemons {
@@ -291,6 +301,10 @@ impl Shared {
                 version = node.metadata.resource_version.unwrap_or_default();
                 let name = node.metadata.name.unwrap_or_default();
                 let annotations = node.metadata.annotations.unwrap_or_default();
+                let next = annotations.get(annotation::NEXT_CONFIG);
+                if let Some(next) = next.filter(|next| self.state().fetches(&name, next)) {
+                    self.fetch(name.clone(), next.clone());
+                }
                 let desired = annotations.get(annotation::DESIRED_CONFIG);
                 let is_assigned = desired != annotations.get(annotation::CURRENT_CONFIG);
                 if let Some(desired) = desired.filter(|_| is_assigned)
@@ -305,6 +319,20 @@ impl Shared {
                 }
             }
         }
+    }
+
+    /// Writes what a daemon writes that has fetched a configuration before its turn, as long after
+    /// it was named as a phase takes.
+    fn fetch(self: &Arc<Self>, name: String, config: String) {
+        let shared = Arc::clone(self);
+        let lasts = place(&name).map(|(pool, number)| phase(pool, number, 0));
+        tokio::spawn(async move {
+            tokio::time::sleep(lasts.unwrap_or_default()).await;
+            let fetched = json!({ annotation::FETCHED: config });
+            if let Err(error) = shared.patch(&name, &fetched, &json!({})).await {
+                shared.fail(&error.context(name));
+            }
+        });
     }
 
     /// Writes what a daemon writes in an update that drains and reboots.

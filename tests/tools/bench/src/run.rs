@@ -14,8 +14,8 @@ use crate::report::Report;
 use crate::session::Session;
 use crate::table::Failure;
 use crate::{
-    controller, decision, evictions, fetch, idle, managed, rebootless, released, roll, rounds,
-    service, updates, version_operator,
+    config_server, controller, decision, evictions, fetch, idle, large, managed, rebootless,
+    released, roll, rounds, service, updates, version_operator,
 };
 
 /// Figures that are measured together.
@@ -58,6 +58,8 @@ const ROLL: [&str; 4] = [
     "mcc_rss",
     "pool_makespan_ratio",
 ];
+const LARGE: [&str; 1] = ["mcc_large_peak_rss"];
+const CONFIG_SERVER: [&str; 1] = ["mcs_p99_ratio"];
 const DECISION: [&str; 2] = ["pool_decide_ms", "pool_decide_peak_bytes"];
 const ROUNDS: [&str; 1] = ["first_round_ms"];
 const DRAIN: [&str; 1] = ["drain_ratio"];
@@ -143,6 +145,15 @@ pub(crate) async fn run(programs: &Programs, out: &Path, wanted: &Wanted) -> Rep
     if wanted.any(&ROLL) {
         say("a rollout of 2,000 nodes in 10 pools");
         bench.take(&ROLL, roll::measure(programs, out).await);
+    }
+    if wanted.any(&LARGE) {
+        say("the controller with 500 configurations of 1 MB");
+        bench.take(&LARGE, large::measure(programs, out).await);
+    }
+    if wanted.any(&CONFIG_SERVER) {
+        say("500 new machines at once");
+        let measured = config_server::measure(programs, out).await;
+        bench.take(&CONFIG_SERVER, measured);
     }
     if wanted.any(&DRAIN) {
         say("drains of three pods under a budget");

@@ -11,8 +11,17 @@ pub(crate) fn median(values: &[f64]) -> Option<f64> {
 /// The least value that at least 95 of 100 are not above, one of those measured (nearest rank): of
 /// 20 the 19th. None of none.
 pub(crate) fn p95(values: &[f64]) -> Option<f64> {
+    percentile(values, 95)
+}
+
+/// The same of 99 of 100: of 500 the 495th.
+pub(crate) fn p99(values: &[f64]) -> Option<f64> {
+    percentile(values, 99)
+}
+
+fn percentile(values: &[f64], percent: usize) -> Option<f64> {
     let sorted = sorted(values);
-    let rank = (sorted.len() * 95).div_ceil(100);
+    let rank = (sorted.len() * percent).div_ceil(100);
     sorted.get(rank.checked_sub(1)?).copied()
 }
 
@@ -40,5 +49,7 @@ mod tests {
         assert_eq!(p95(&values), Some(19.0));
         assert_eq!(p95(&[7.0]), Some(7.0));
         assert_eq!(p95(&[]), None);
+        let values: Vec<f64> = (1..=500_u16).map(f64::from).collect();
+        assert_eq!(p99(&values), Some(495.0));
     }
 }

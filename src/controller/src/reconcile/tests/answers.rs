@@ -114,9 +114,9 @@ async fn progress_is_not_reported_again_at_once() {
 fn progress_waits_until_its_time_has_come() {
     let at = |second: &str| format!("2026-11-21T19:00:{second}Z").parse().unwrap();
     let table = [
-        ("10", "10", Some(2)),
-        ("10", "11", Some(1)),
-        ("10", "12", None),
+        ("10", "10", Some(5)),
+        ("10", "14", Some(1)),
+        ("10", "15", None),
         // The clock was set back.
         ("10", "09", None),
     ];
