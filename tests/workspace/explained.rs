@@ -105,7 +105,6 @@ const OTHER: &[&str] = &[
     "ServerTimeout",
     "ServiceAccount",
     "ServiceLogNotification",
-    "SubjectAccessReview",
     "TokenRequest",
     "TokenReview",
     "TooManyRequests",

@@ -51,12 +51,15 @@ pub struct SecureMetrics {
 /// Judges who shows a token.
 pub trait TokenJudge: Debug + Send + Sync {
     /// Whether the owner of this token may read metrics.
-    fn judge<'a>(&'a self, token: &'a str) -> Pin<Box<dyn Future<Output = Verdict> + Send + 'a>>;
+    fn judge<'a>(
+        &'a self,
+        token: &'a str,
+    ) -> Pin<Box<dyn Future<Output = MetricsVerdict> + Send + 'a>>;
 }
 
 /// What a client may.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum MetricsVerdict {
     /// It may read.
     Allowed,
     /// It is known, and may not.
@@ -105,7 +108,7 @@ impl SecureServer {
                 let verdict = match (shown, token, tokens) {
                     (Some(shown), ..) => of_certificate(shown, reader),
                     (None, Some(token), Some(tokens)) => tokens.judge(token).await,
-                    (None, ..) => Verdict::Unknown,
+                    (None, ..) => MetricsVerdict::Unknown,
                 };
                 let (method, path) = (request.method(), request.uri().path());
                 Ok::<_, Infallible>(answer(method, path, verdict, &registry))
@@ -146,29 +149,29 @@ pub fn bearer(headers: &HeaderMap) -> Option<&str> {
 }
 
 /// The handshake has verified the certificate.
-fn of_certificate(shown: &[u8], reader: &str) -> Verdict {
+fn of_certificate(shown: &[u8], reader: &str) -> MetricsVerdict {
     let name = certificate::subject(shown).and_then(|subject| subject.common_name);
     if name.as_deref() == Some(reader) {
-        Verdict::Allowed
+        MetricsVerdict::Allowed
     } else {
-        Verdict::Forbidden
+        MetricsVerdict::Forbidden
     }
 }
 
 fn answer(
     method: &Method,
     path: &str,
-    verdict: Verdict,
+    verdict: MetricsVerdict,
     registry: &Registry,
 ) -> Response<Full<Bytes>> {
     match verdict {
-        Verdict::Allowed => {}
-        Verdict::Forbidden => return said(StatusCode::FORBIDDEN, "not for this client\n"),
-        Verdict::Unknown => {
+        MetricsVerdict::Allowed => {}
+        MetricsVerdict::Forbidden => return said(StatusCode::FORBIDDEN, "not for this client\n"),
+        MetricsVerdict::Unknown => {
             let text = "a certificate or a token of a known client is needed\n";
             return said(StatusCode::UNAUTHORIZED, text);
         }
-        Verdict::Unavailable => {
+        MetricsVerdict::Unavailable => {
             let text = "the token cannot be reviewed now\n";
             return said(StatusCode::SERVICE_UNAVAILABLE, text);
         }
@@ -222,8 +225,8 @@ mod tests {
         let (other, none) = (of(&certificate("other")), of(b"no certificate"));
         let (get, post) = (Method::GET, Method::POST);
         for (method, path, verdict, status) in [
-            (&get, "/metrics", Verdict::Unknown, 401),
-            (&get, "/metrics", Verdict::Unavailable, 503),
+            (&get, "/metrics", MetricsVerdict::Unknown, 401),
+            (&get, "/metrics", MetricsVerdict::Unavailable, 503),
             (&get, "/metrics", other, 403),
             (&get, "/metrics", none, 403),
             (&get, "/metrics", reader, 200),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chassis::report::Chain;
-use chassis::secure_metrics::{TokenJudge, Verdict};
+use chassis::secure_metrics::{MetricsVerdict, TokenJudge};
 use cluster::access::Access;
 use cluster::{review, wire};
 use k8s_openapi::api::authentication::v1::UserInfo;
@@ -33,29 +33,29 @@ impl TokenClients {
         }
     }
 
-    async fn verdict(&self, token: &str) -> Verdict {
+    async fn verdict(&self, token: &str) -> MetricsVerdict {
         let mut known = self.known.lock().await;
         let is_known = known
             .as_ref()
             .is_some_and(|(known, since)| known == token && since.elapsed() < KEPT);
         if is_known {
-            return Verdict::Allowed;
+            return MetricsVerdict::Allowed;
         }
         let verdict = self.review(token).await.unwrap_or_else(|error| {
             tracing::warn!(error = %Chain(&error), "a token cannot be reviewed");
-            Verdict::Unavailable
+            MetricsVerdict::Unavailable
         });
-        if verdict == Verdict::Allowed {
+        if verdict == MetricsVerdict::Allowed {
             *known = Some((token.to_owned(), Instant::now()));
         }
         verdict
     }
 
-    async fn review(&self, token: &str) -> Result<Verdict, wire::Error> {
+    async fn review(&self, token: &str) -> Result<MetricsVerdict, wire::Error> {
         let status = review::token(&self.access, token, &[]).await?;
         let user = match status.user {
             Some(user) if status.authenticated == Some(true) => user,
-            Some(_) | None => return Ok(Verdict::Unknown),
+            Some(_) | None => return Ok(MetricsVerdict::Unknown),
         };
         let UserInfo {
             username,
@@ -68,15 +68,18 @@ impl TokenClients {
             "nonResourceAttributes": { "path": "/metrics", "verb": "get" },
         });
         Ok(if review::access(&self.access, &spec).await? {
-            Verdict::Allowed
+            MetricsVerdict::Allowed
         } else {
-            Verdict::Forbidden
+            MetricsVerdict::Forbidden
         })
     }
 }
 
 impl TokenJudge for TokenClients {
-    fn judge<'a>(&'a self, token: &'a str) -> Pin<Box<dyn Future<Output = Verdict> + Send + 'a>> {
+    fn judge<'a>(
+        &'a self,
+        token: &'a str,
+    ) -> Pin<Box<dyn Future<Output = MetricsVerdict> + Send + 'a>> {
         Box::pin(self.verdict(token))
     }
 }
@@ -86,7 +89,7 @@ mod tests {
     use apimock::{Call, Reply, Script};
 
     use super::*;
-    use Verdict::{Allowed, Forbidden, Unavailable, Unknown};
+    use MetricsVerdict::{Allowed, Forbidden, Unavailable, Unknown};
 
     #[tokio::test]
     async fn a_token_is_judged_by_its_user_and_kept_for_a_minute() {

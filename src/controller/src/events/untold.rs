@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn assignments_are_told_at_once_and_then_together() {
+    fn assignments_are_said_at_once_and_then_together() {
         let mut untold = UntoldAssignments::default();
         let mut at = |second: i64, nodes: &[&str], config: &str| {
             let nodes: Vec<String> = nodes.iter().map(ToString::to_string).collect();
@@ -87,7 +87,7 @@ mod tests {
         let both = of("Set target for 2 nodes to MachineConfig: m1");
         assert_eq!(at(10, &[], "m1"), (both, None));
         assert_eq!(at(11, &[], "m1"), (nothing(), None));
-        // What waits is told before the next configuration, which does not wait.
+        // What waits is said before the next configuration, which does not wait.
         assert_eq!(at(12, &["d"], "m1"), (nothing(), Some(8)));
         let news = vec![
             "Targeted node d to MachineConfig: m1".to_owned(),

@@ -61,7 +61,7 @@ impl Controller {
         Ok(None)
     }
 
-    /// Says what came of a round. How long assignments wait until they are told, if some do.
+    /// Says what came of a round. How long assignments wait until it says them, if some do.
     pub(super) fn say_round(
         &self,
         pool: &Pool,

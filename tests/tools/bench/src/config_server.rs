@@ -76,8 +76,8 @@ pub(crate) async fn measure(programs: &Programs, out: &Path) -> Result<Vec<Figur
     process.check()?;
     let again: usize = at_once.iter().map(|machine| machine.again).sum();
     let at_once: Vec<f64> = at_once.into_iter().map(|machine| machine.ms).collect();
-    let one = median(&alone).context("nobody asked")?;
-    let late = p99(&at_once).context("nobody asked")?;
+    let one = median(&alone).context("no machine asked")?;
+    let late = p99(&at_once).context("no machine asked")?;
     let peak = memory::peak_of(process.id())?;
     drop(server);
     let figure = Figure::new("mcs_p99_ratio", late / (one * count(MACHINES)))?

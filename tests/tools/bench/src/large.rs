@@ -19,7 +19,7 @@ use crate::idle::{count, float};
 use crate::memory;
 use crate::pools::{config, create_ready, pool_name, pool_object, rendered, role, until};
 
-/// Rendered configurations: some years of a cluster with ten pools of which nobody removes any.
+/// Rendered configurations: some years of a cluster with ten pools of which no user removes any.
 const CONFIGS: usize = 500;
 
 /// Bytes of each, as JSON: etcd takes no object above one and a half million.
