@@ -106,7 +106,6 @@ const OTHER: &[&str] = &[
     "ServiceAccount",
     "ServiceLogNotification",
     "TokenRequest",
-    "TokenReview",
     "TooManyRequests",
     "UpgradeConfig",
     "UpgradePolicyState",

@@ -390,6 +390,7 @@ mod tests {
     }
 
     #[tokio::test]
+    #[expect(clippy::disallowed_methods, reason = "a test's own file")]
     async fn versions_differ_in_their_bill_of_materials_only() {
         let directory = tempfile::tempdir().unwrap();
         std::fs::write(directory.path().join("small"), "a program").unwrap();
