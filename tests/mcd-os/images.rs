@@ -1,11 +1,13 @@
 //! Images: both forms, held as long as they are needed, fetched once.
 
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use lab::image::Image;
 use lab::registry::Request;
 use lab::tree::{Overlay, content};
+use sha2::{Digest as _, Sha256};
 
 use super::env::{Env, Ran};
 
@@ -228,4 +230,62 @@ fn fetching_takes_little_memory() {
         .unwrap();
     println!("peak resident while fetching: {peak} kB");
     assert!(peak > 0 && peak <= 64 << 10, "{peak} kB");
+}
+
+/// zstd:chunked puts frames behind the archive: a reader that ends with the archive leaves the
+/// registry's client with a closed pipe, where the frames exceed it.
+#[test]
+#[ignore = "needs the lab"]
+#[expect(clippy::disallowed_methods, reason = "a tool of the test's own")]
+fn a_large_image_of_zstd_chunked_is_read_to_its_end() {
+    let env = Env::new().unwrap();
+    let image = env
+        .push(&Overlay::version("second").ballast(210 << 20, 3))
+        .unwrap();
+    let expected = env.expect(0, &["fetch", &image]).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let layout = format!("oci:{}:second", dir.path().display());
+    let target = format!("{}/chunked:second", env.host_lab.registry.location());
+    let skopeo = |words: &[&str]| {
+        let output = Command::new("skopeo").args(words).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{words:?}: {said}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let source = format!("docker://{image}");
+    let packed = "--dest-compress-format=zstd:chunked";
+    let policy = "--insecure-policy";
+    skopeo(&[
+        "copy",
+        policy,
+        "--src-tls-verify=false",
+        packed,
+        &source,
+        &layout,
+    ]);
+    let destination = format!("docker://{target}");
+    skopeo(&[
+        "copy",
+        policy,
+        "--dest-tls-verify=false",
+        "--preserve-digests",
+        &layout,
+        &destination,
+    ]);
+    let manifest = skopeo(&["inspect", "--raw", &layout]);
+    assert!(manifest.contains("tar+zstd"), "{manifest}");
+
+    let digest = format!("sha256:{}", hex::encode(Sha256::digest(&manifest)));
+    let chunked = format!("{}/chunked@{digest}", env.host_lab.registry.location());
+    let ran = env.expect(0, &["fetch", &chunked]).unwrap();
+    assert!(fetched_bytes(&ran) > 200 << 20, "{ran:?}");
+    assert_eq!(ran.report["version"], "second");
+    assert_eq!(content_of(&env, &ran), content_of(&env, &expected));
+}
+
+/// What a fetched commit holds, whatever its metadata are.
+fn content_of(env: &Env, ran: &Ran) -> String {
+    let checksum = ran.report["checksum"].as_str().unwrap();
+    let script = format!("ostree ls --repo=/ostree/repo -R -C {checksum} | sha256sum");
+    env.host.run(["sh", "-c", &script]).unwrap()
 }
