@@ -72,8 +72,7 @@ impl Cluster {
         ] {
             let crds = root.join(crds);
             let crds = crds.to_str().context("a path of text")?;
-            control_plane.kubectl(&["apply", "--server-side", "-f", crds])?;
-            control_plane.kubectl(&["wait", "--for=condition=Established", "-f", crds])?;
+            control_plane.define(crds)?;
         }
         for namespace in [
             NAMESPACE,

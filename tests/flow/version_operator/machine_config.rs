@@ -79,8 +79,7 @@ impl Scene {
         }
         let crds = format!("{DEPLOY}/crds");
         let control_plane = &this.cluster.control_plane;
-        control_plane.kubectl(&["apply", "--server-side", "-f", &crds])?;
-        control_plane.kubectl(&["wait", "--for=condition=Established", "-f", &crds])?;
+        control_plane.define(&crds)?;
         for file in [
             "daemon/namespace.yaml",
             "daemon/daemonset.yaml",

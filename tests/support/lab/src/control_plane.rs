@@ -5,6 +5,7 @@
 //!
 //! - `arguments`: how each is called
 //! - `credentials`: users, tokens and kubeconfigs
+//! - `definitions`: definitions of kinds, until they are served
 //! - `process`: children that end with their owner
 //! - `kubelet`: a kubelet without a host
 //! - `outage`: what a cluster does when a host goes down
@@ -15,6 +16,7 @@
 
 mod arguments;
 mod credentials;
+mod definitions;
 mod kubelet;
 mod outage;
 pub(crate) mod process;

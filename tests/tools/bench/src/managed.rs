@@ -119,8 +119,7 @@ impl Scene {
                 .join("../../..")
                 .join(crds);
             let crds = crds.to_str().context("a path of text")?;
-            control_plane.kubectl(&["apply", "--server-side", "-f", crds])?;
-            control_plane.kubectl(&["wait", "--for=condition=Established", "-f", crds])?;
+            control_plane.define(crds)?;
         }
         control_plane.kubectl(&["create", "namespace", NAMESPACE])?;
         let client = control_plane.client().await?;

@@ -222,8 +222,7 @@ impl Server {
         let control_plane = tokio::task::spawn_blocking(start).await??;
         let crds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../deploy/cvo/crds");
         let crds = crds.to_str().context("a path of text")?;
-        control_plane.kubectl(&["apply", "--server-side", "-f", crds])?;
-        control_plane.kubectl(&["wait", "--for=condition=Established", "-f", crds])?;
+        control_plane.define(crds)?;
         let client = control_plane.client().await?;
         let operators = Api::<ClusterOperator>::all(client.clone());
         let versions = Api::<ClusterVersion>::all(client.clone());
