@@ -510,7 +510,7 @@ async fn policies_of_the_network_are_changed_by_the_version_operator_alone() -> 
         let params = PatchParams::default();
         guarded(policies.patch(name, &params, &opened).await, changed)?;
         let labelled = Patch::Merge(json!({ "metadata": { "labels": { "mine": "" } } }));
-        policies.patch(name, &params, &labelled).await?;
+        guarded(policies.patch(name, &params, &labelled).await, changed)?;
     }
     Ok(())
 }

@@ -33,7 +33,11 @@ async fn role_for_updates_asks_for_offered_releases_only() -> Result<()> {
     let admin = cluster.client().await?;
     manifest::define(&admin, &deploy().join("cvo/crds")).await?;
     manifest::namespaces(&admin).await?;
-    for file in ["cli/rbac.yaml", "cli/offered-updates.yaml"] {
+    for file in [
+        "daemon/namespace.yaml",
+        "cli/rbac.yaml",
+        "cli/offered-updates.yaml",
+    ] {
         manifest::apply(&admin, &manifest::load(&deploy().join(file))?).await?;
     }
     manifest::apply(&admin, &manifest::parse(UPDATER)?).await?;

@@ -25,7 +25,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Event, Node, Secret};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use lab::control_plane::{ControlPlane, Process};
-use lab::{PATIENCE, free_address, wait};
+use lab::{PATIENCE, free_address, manifest, wait};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use testbed::{AlertServers, AlertSettings, Programs, api_server};
@@ -64,15 +64,14 @@ impl Cluster {
     pub(crate) async fn start(name: &str) -> Result<Self> {
         let (control_plane, dir) = api_server("managed-upgrade", name).await?;
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let client = control_plane.client().await?;
         for crds in [
             "deploy/cvo/crds",
             "deploy/managed-upgrade/crds",
             "deploy/crds/machineconfigpools.yaml",
             "tests/support/testbed/definitions",
         ] {
-            let crds = root.join(crds);
-            let crds = crds.to_str().context("a path of text")?;
-            control_plane.define(crds)?;
+            manifest::define(&client, &root.join(crds)).await?;
         }
         for namespace in [
             NAMESPACE,

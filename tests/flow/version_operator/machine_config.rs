@@ -70,7 +70,7 @@ impl Scene {
             daemons: Api::namespaced(client.clone(), NAMESPACE),
             controllers: Api::namespaced(client.clone(), NAMESPACE),
             maps: Api::namespaced(client.clone(), NAMESPACE),
-            configs: Api::all(client),
+            configs: Api::all(client.clone()),
             cluster,
         };
         for level in ["10_alpha", "20_beta", "50_gamma"] {
@@ -78,8 +78,7 @@ impl Scene {
             this.cluster.payload.remove(&file)?;
         }
         let crds = format!("{DEPLOY}/crds");
-        let control_plane = &this.cluster.control_plane;
-        control_plane.define(&crds)?;
+        lab::manifest::define(&client, Path::new(&crds)).await?;
         for file in [
             "daemon/namespace.yaml",
             "daemon/daemonset.yaml",

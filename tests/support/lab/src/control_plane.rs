@@ -5,7 +5,6 @@
 //!
 //! - `arguments`: how each is called
 //! - `credentials`: users, tokens and kubeconfigs
-//! - `definitions`: definitions of kinds, until they are served
 //! - `process`: children that end with their owner
 //! - `kubelet`: a kubelet without a host
 //! - `outage`: what a cluster does when a host goes down
@@ -16,7 +15,6 @@
 
 mod arguments;
 mod credentials;
-mod definitions;
 mod kubelet;
 mod outage;
 pub(crate) mod process;

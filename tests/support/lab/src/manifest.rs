@@ -115,18 +115,23 @@ pub async fn namespaces(client: &Client) -> Result<()> {
     apply(client, &load(&file)?).await.map(drop)
 }
 
-/// Applies all custom resource definitions in a folder and waits until the API server serves them.
+/// Applies all custom resource definitions in a folder, or in a file, and waits until the API server
+/// serves them. `kubectl wait` fails where it meets one without a status.
 ///
 /// # Errors
 ///
 /// One is not accepted, or not served in time.
-pub async fn define(client: &Client, dir: &Path) -> Result<()> {
+pub async fn define(client: &Client, path: &Path) -> Result<()> {
     let mut objects = Vec::new();
-    let entries = fs::read_dir(dir).with_context(|| format!("cannot list {}", dir.display()))?;
-    for entry in entries {
-        objects.extend(load(&entry?.path())?);
+    if path.is_file() {
+        objects.extend(load(path)?);
+    } else {
+        let entries = fs::read_dir(path);
+        for entry in entries.with_context(|| format!("cannot list {}", path.display()))? {
+            objects.extend(load(&entry?.path())?);
+        }
     }
-    ensure!(!objects.is_empty(), "no definitions in {}", dir.display());
+    ensure!(!objects.is_empty(), "no definitions in {}", path.display());
     let each = objects.iter().map(std::slice::from_ref);
     try_join_all(each.map(|object| apply(client, object))).await?;
 

@@ -16,7 +16,7 @@ use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use lab::audit::{self, Verb};
 use lab::control_plane::{ControlPlane, Options, Parts, Process};
-use lab::{PATIENCE, wait};
+use lab::{PATIENCE, manifest, wait};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -110,6 +110,7 @@ impl Scene {
         };
         let start = move || ControlPlane::start(&options);
         let control_plane = tokio::task::spawn_blocking(start).await??;
+        let client = control_plane.client().await?;
         for crds in [
             "deploy/cvo/crds",
             "deploy/managed-upgrade/crds",
@@ -118,11 +119,9 @@ impl Scene {
             let crds = Path::new(env!("CARGO_MANIFEST_DIR"))
                 .join("../../..")
                 .join(crds);
-            let crds = crds.to_str().context("a path of text")?;
-            control_plane.define(crds)?;
+            manifest::define(&client, &crds).await?;
         }
         control_plane.kubectl(&["create", "namespace", NAMESPACE])?;
-        let client = control_plane.client().await?;
         fill(&client).await?;
         let (prometheus, alertmanager) = (free()?, free()?);
         let servers = [

@@ -19,7 +19,7 @@ use kube::api::{ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchPar
 use kube::{Api, Client, Resource, ResourceExt as _};
 use lab::audit::{self, Event, Verb};
 use lab::control_plane::{ControlPlane, Options, Parts, Process};
-use lab::{PATIENCE, wait};
+use lab::{PATIENCE, manifest, wait};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use testbed::Programs;
@@ -221,9 +221,8 @@ impl Server {
         let start = move || ControlPlane::start(&options);
         let control_plane = tokio::task::spawn_blocking(start).await??;
         let crds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../deploy/cvo/crds");
-        let crds = crds.to_str().context("a path of text")?;
-        control_plane.define(crds)?;
         let client = control_plane.client().await?;
+        manifest::define(&client, &crds).await?;
         let operators = Api::<ClusterOperator>::all(client.clone());
         let versions = Api::<ClusterVersion>::all(client.clone());
         // New definitions are served a little later than they are established.
