@@ -221,36 +221,50 @@ fn network_policies(held: &Held) -> Result<()> {
     ))
 }
 
-/// Who has the token of the cluster's Prometheus reads the controller by its Service, over TLS and
-/// from a node.
+/// Who has the token of the cluster's Prometheus reads the replicas behind a Service, over TLS and
+/// from a node. The one that leads knows the pools.
 fn metrics(held: &Held) -> Result<()> {
-    for component in ["machine-config-controller", "machine-config-operator"] {
-        let endpoints = format!(
-            "kubectl get endpoints --namespace={NAMESPACE} {component} \
-             --output=jsonpath='{{.subsets[0].addresses[0].ip}}'"
-        );
-        let ask = format!(
-            "nsenter --net --target $(cat $HOSTS/master-0/leader) \
-             curl --silent --show-error --insecure --noproxy '*' --max-time 30 \
-             --write-out ' answered %{{http_code}}' https://$({endpoints}):9001/metrics"
-        );
-        let token = "kubectl create token --namespace=openshift-monitoring prometheus-k8s";
-        let with_token = format!("{ask} --header \"Authorization: Bearer $({token})\"");
-        let value = match component {
-            "machine-config-controller" => "mco_unavailable_machine_count{pool=\"worker\"} 0\n",
-            _ => "# TYPE ",
+    let token = "kubectl create token --namespace=openshift-monitoring prometheus-k8s";
+    for (component, value) in [
+        (
+            "machine-config-controller",
+            "mco_unavailable_machine_count{pool=\"worker\"} 0\n",
+        ),
+        ("machine-config-operator", "# TYPE "),
+    ] {
+        let get = format!("kubectl get endpoints --namespace={NAMESPACE} {component}");
+        let asks = |options: &str| -> Result<Vec<String>> {
+            // A warning of kubectl may stand before the list.
+            let printed = held
+                .run(&format!("{get} --output=json 2>/dev/null"), "")?
+                .printed;
+            let endpoints: Value = serde_json::from_str(&printed)?;
+            let addresses = array(&endpoints, "/subsets/0/addresses").iter();
+            let addresses = addresses.filter_map(|address| address["ip"].as_str());
+            let asked = addresses.map(|address| {
+                let ask = format!(
+                    "nsenter --net --target $(cat $HOSTS/master-0/leader) \
+                     curl --silent --show-error --insecure --noproxy '*' --max-time 30 \
+                     --write-out ' answered %{{http_code}}' {options} https://{address}:9001/metrics"
+                );
+                Ok(held.run(&ask, "")?.printed)
+            });
+            asked.collect()
         };
         until_blocking(component, SHOWN_WITHIN, TRY_EVERY, || {
-            let ran = held.run(&with_token, "")?;
-            let is_there = ran.printed.contains(value) && ran.printed.ends_with(" answered 200");
-            Ok(is_there.then_some(()).ok_or(ran.printed))
+            let answers = asks(&format!("--header \"Authorization: Bearer $({token})\""))?;
+            let is_there = answers.iter().any(|answer| answer.contains(value))
+                && answers
+                    .iter()
+                    .all(|answer| answer.ends_with(" answered 200"));
+            Ok(is_there.then_some(()).ok_or(answers.join("\n")))
         })?;
-        let ran = held.run(&ask, "")?;
-        ensure!(
-            ran.printed.ends_with(" answered 401"),
-            "without a token: {}",
-            ran.printed
-        );
+        for answer in asks("")? {
+            ensure!(
+                answer.ends_with(" answered 401"),
+                "without a token: {answer}"
+            );
+        }
     }
     Ok(())
 }
