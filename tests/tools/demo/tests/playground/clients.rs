@@ -257,7 +257,7 @@ fn metrics(held: &Held) -> Result<()> {
                 && answers
                     .iter()
                     .all(|answer| answer.ends_with(" answered 200"));
-            Ok(is_there.then_some(()).ok_or(answers.join("\n")))
+            Ok(is_there.then_some(()).ok_or_else(|| answers.join("\n")))
         })?;
         for answer in asks("")? {
             ensure!(
