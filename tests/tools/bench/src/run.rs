@@ -82,7 +82,7 @@ const MANAGED: [&str; 3] = ["muo_rss", "muo_idle_requests", "muo_start_ms"];
 /// Measurements that a median is taken of, where the command line names no other number.
 const FETCHES: usize = 5;
 const CHANGES: usize = 20;
-const OUTAGES: usize = 3;
+const OUTAGES: usize = 10;
 const DECISIONS: usize = 20;
 const DRAINS: usize = 6;
 const LOADS: usize = 3;

@@ -19,10 +19,10 @@ use crate::statistics::median;
 use crate::traffic;
 
 /// Above the floor that an update may be.
-const ABOVE_FLOOR_MS: f64 = 3000.0;
+const ABOVE_FLOOR_MS: f64 = 450.0;
 
 /// Requests of an update, besides one for each attempt to evict.
-const UPDATE_REQUESTS: f64 = 30.0;
+const UPDATE_REQUESTS: f64 = 17.0;
 
 /// Time between two polls at a Node that comes back: short beside what is measured.
 const POLL_EVERY: Duration = Duration::from_millis(20);
