@@ -115,8 +115,8 @@ pub async fn namespaces(client: &Client) -> Result<()> {
     apply(client, &load(&file)?).await.map(drop)
 }
 
-/// Applies all custom resource definitions in a folder, or in a file, and waits until the API server
-/// serves them. `kubectl wait` fails where it meets one without a status.
+/// Applies all custom resource definitions in a folder, or in a file, and waits until the API
+/// server serves them. `kubectl wait` fails where it meets one without a status.
 ///
 /// # Errors
 ///
