@@ -22,7 +22,8 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{Request, Response};
+use http::header::AUTHORIZATION;
+use http::{HeaderMap, Request, Response};
 use hyper::body::{Body as HttpBody, Bytes, Incoming};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -110,6 +111,14 @@ pub struct Error {
     pub address: SocketAddr,
     /// What the system said.
     pub source: std::io::Error,
+}
+
+/// The token of a request; none where it shows none.
+pub fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let text = headers.get(AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, token) = text.split_once(' ')?;
+    let token = token.trim();
+    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
 }
 
 /// Who is at the other end of a connection; in the extensions of each of its requests.

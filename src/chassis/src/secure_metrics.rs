@@ -10,13 +10,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::{self, HeaderValue};
-use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http::{Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Bytes;
 
 use crate::admin::LIMITS;
 use crate::http::tls::{ClientAuthorities, ServerTls};
-use crate::http::{Body, Error, Peer, Server, certificate};
+use crate::http::{Body, Error, Peer, Server, bearer, certificate};
 use crate::metrics::{CONTENT_TYPE, Registry};
 use crate::report::Chain;
 use crate::shutdown::Shutdown;
@@ -140,14 +140,6 @@ async fn load(listener: &SecureListener, shutdown: &mut Shutdown) -> Option<Serv
     }
 }
 
-/// The token of a request; none where it shows none.
-pub fn bearer(headers: &HeaderMap) -> Option<&str> {
-    let text = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
-    let (scheme, token) = text.split_once(' ')?;
-    let token = token.trim();
-    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
-}
-
 /// The handshake has verified the certificate.
 fn of_certificate(shown: &[u8], reader: &str) -> MetricsVerdict {
     let name = certificate::subject(shown).and_then(|subject| subject.common_name);
@@ -237,22 +229,6 @@ mod tests {
             assert_eq!(response.status().as_u16(), status, "{method} {path}");
             let names_methods = response.headers().contains_key(header::ALLOW);
             assert_eq!(names_methods, status == 405, "{method} {path}");
-        }
-    }
-
-    #[test]
-    fn a_token_is_the_one_behind_bearer() {
-        let mut headers = HeaderMap::new();
-        assert_eq!(bearer(&headers), None);
-        for (value, token) in [
-            ("Basic YTpi", None),
-            ("Bearer ", None),
-            ("Bearer", None),
-            ("bearer abc", Some("abc")),
-            ("Bearer  abc ", Some("abc")),
-        ] {
-            headers.insert(header::AUTHORIZATION, HeaderValue::from_static(value));
-            assert_eq!(bearer(&headers), token, "{value:?}");
         }
     }
 

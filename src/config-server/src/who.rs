@@ -116,14 +116,10 @@ pub(crate) fn unavailable(what: &str, error: &wire::Error) -> Refusal {
 /// The token of a request.
 fn bearer(headers: &HeaderMap) -> Result<&str, Refusal> {
     let refused = |why: &str| Refusal::Unauthenticated(why.to_owned());
-    let value = headers
-        .get(AUTHORIZATION)
-        .ok_or_else(|| refused("there is none"))?;
-    let text = value.to_str().map_err(|_| refused("it is no text"))?;
-    match text.split_once(' ') {
-        Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => Ok(token.trim()),
-        _ => Err(refused("it is no bearer token")),
+    if !headers.contains_key(AUTHORIZATION) {
+        return Err(refused("there is none"));
     }
+    chassis::http::bearer(headers).ok_or_else(|| refused("it is no bearer token"))
 }
 
 /// The identity that the API server found, made for one of the audiences.

@@ -460,3 +460,19 @@ fn files_that_cannot_be_served_are_named() {
         format!("cannot use the certificate {}", certificate.display())
     );
 }
+
+#[test]
+fn a_token_is_the_one_behind_bearer() {
+    let mut headers = HeaderMap::new();
+    assert_eq!(bearer(&headers), None);
+    for (value, token) in [
+        ("Basic YTpi", None),
+        ("Bearer ", None),
+        ("Bearer", None),
+        ("bearer abc", Some("abc")),
+        ("Bearer  abc ", Some("abc")),
+    ] {
+        headers.insert(AUTHORIZATION, ::http::HeaderValue::from_static(value));
+        assert_eq!(bearer(&headers), token, "{value:?}");
+    }
+}
