@@ -130,7 +130,7 @@ mod tests {
     fn figures() -> Vec<Figure> {
         vec![
             Figure::new("mcd_binary_bytes", 9_876_543.0).unwrap(),
-            Figure::new("mcd_api_start_requests", 7.0).unwrap(),
+            Figure::new("mcd_api_start_bytes", 31_337.0).unwrap(),
             Figure::new("mcd_rebootless_ms", 1234.5)
                 .unwrap()
                 .of(20)
@@ -148,12 +148,12 @@ mod tests {
         let failures = [failure("mcd_os_peak_rss"), failure("mcd_fetch_ratio")];
         let lines = draw(&figures(), &failures, Ink::Plain).join("\n");
         let expected = "
-  FIGURE                     VALUE   AT MOST  BESIDE
-\u{2713} mcd_binary_bytes         9.88 MB  12.00 MB
-\u{b7} mcd_api_start_requests         7
-\u{2717} mcd_rebootless_ms       1,234 ms  1,000 ms  cp -a and sync: 8.2 ms; drops: 3
-! mcd_os_peak_rss                             not measured
-! mcd_fetch_ratio                             not measured
+  FIGURE                  VALUE   AT MOST  BESIDE
+\u{2713} mcd_binary_bytes      9.88 MB  12.00 MB
+\u{b7} mcd_api_start_bytes   31.3 kB
+\u{2717} mcd_rebootless_ms    1,234 ms    400 ms  cp -a and sync: 8.2 ms; drops: 3
+! mcd_os_peak_rss                          not measured
+! mcd_fetch_ratio                          not measured
 
 not measured: mcd_os_peak_rss, mcd_fetch_ratio
     it ended with 1:
