@@ -64,6 +64,8 @@ async fn an_upgrade_waits_for_its_gates_and_leaves_nothing_behind() -> Result<()
     cluster.add_machine().await?;
     cluster.until_asked().await?;
     cluster.until_silences(&[PLANE]).await?;
+    // Events are sent beside the upgrade: those of a killed operator may be lost.
+    cluster.until_event("StateControlPlaneStartedSL").await?;
     drop(process);
 
     // The control plane is done while the operator is away.
@@ -103,7 +105,6 @@ async fn an_upgrade_waits_for_its_gates_and_leaves_nothing_behind() -> Result<()
         .filter(|said| !said.contains("=True "))
         .collect();
     ensure!(open.is_empty(), "{open:?}");
-    let reasons = cluster.event_reasons().await?;
     let expected = [
         "StateCompleted",
         "StateControlPlaneFinishedSL",
@@ -111,8 +112,12 @@ async fn an_upgrade_waits_for_its_gates_and_leaves_nothing_behind() -> Result<()
         "StateStarted",
         "StateWorkerPlaneFinishedSL",
     ];
+    for reason in expected {
+        cluster.until_event(reason).await?;
+    }
+    let reasons = cluster.event_reasons().await?;
     ensure!(reasons == expected, "{reasons:?}");
-    // The first was refused twice, and the operator was killed in between: each came once.
+    // The first was refused twice, and the operator was killed in between: each has one id.
     let mut states = receiver.until(expected.len()).await?;
     states.sort();
     ensure!(states == expected, "{states:?}");
