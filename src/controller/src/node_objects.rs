@@ -183,13 +183,16 @@ impl Controller {
         let nodes = snapshot.nodes.values().map(AsRef::as_ref);
         let sorted = snapshot.sort(nodes, &pools);
         let found = differences(&snapshot.nodes, &sorted, &snapshot.node_objects);
-        let writes = found.into_iter().map(async |difference| match difference {
-            ObjectDifference::Write(says) => {
-                let written = self.requests.write_node_object(&says).await?;
-                self.store.node_objects.apply(WatchEvent::Applied(written));
-                Ok(())
+        let writes = found.into_iter().map(async |difference| {
+            let _turn = self.other_writes.acquire().await;
+            match difference {
+                ObjectDifference::Write(says) => {
+                    let written = self.requests.write_node_object(&says).await?;
+                    self.store.node_objects.apply(WatchEvent::Applied(written));
+                    Ok(())
+                }
+                ObjectDifference::Remove(object) => self.requests.remove_node_object(&object).await,
             }
-            ObjectDifference::Remove(object) => self.requests.remove_node_object(&object).await,
         });
         let mut written = stream::iter(writes).buffered(WRITES);
         let mut next = Next::Settled;

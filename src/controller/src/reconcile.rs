@@ -30,7 +30,7 @@ use promql::MetricsServer;
 use tokio::sync::Semaphore;
 
 use crate::asking::Asked;
-use crate::assign::{Round, assign};
+use crate::assign::{Assigner, Round};
 use crate::duties::Duties;
 use crate::events::{Unlabelled, UntoldAssignments};
 use crate::generating::{self, GeneratingState};
@@ -50,9 +50,13 @@ use crate::watches::Work;
 /// node.
 pub(crate) const WRITES: usize = 16;
 
-/// Taints of all pools that are under way at once: a rollout of many pools begins with one on each
-/// of thousands of nodes, and assignments must not wait behind them.
-const TAINTS: usize = 32;
+/// Assignments of all pools that are under way at once. Each has a connection, and an API server
+/// that is flooded with writes ends the watches that bring what they change.
+const ASSIGNMENTS: usize = 24;
+
+/// What else is written to nodes and their objects at once, for all pools: a rollout begins with a
+/// taint on each of thousands of nodes, and assignments must not wait behind them.
+const OTHER_WRITES: usize = 16;
 
 /// A time that a rollout policy waits for may be a moment ahead.
 const SHORTEST_WAIT: SignedDuration = SignedDuration::from_secs(1);
@@ -73,7 +77,8 @@ pub struct Controller {
     /// Who answers the queries of rollout policies.
     pub(crate) metrics_server: MetricsServer,
     pools: Mutex<BTreeMap<String, PoolState>>,
-    taints: Semaphore,
+    assignments: Semaphore,
+    pub(crate) other_writes: Semaphore,
     /// The settings whose status is as it should be. Only a change of them can make it wrong.
     pub(crate) settled: Mutex<Option<SettingsMeta>>,
     /// OS images of rendered configurations, as far as they were read.
@@ -222,7 +227,8 @@ impl Controller {
                 token: None,
             },
             pools: Mutex::new(BTreeMap::new()),
-            taints: Semaphore::const_new(TAINTS),
+            assignments: Semaphore::const_new(ASSIGNMENTS),
+            other_writes: Semaphore::const_new(OTHER_WRITES),
             settled: Mutex::new(None),
             os_images: Mutex::new(OsImages::new()),
             orphans: Mutex::new(BTreeSet::new()),
@@ -283,6 +289,7 @@ impl Controller {
         }
         self.report_unlabelled(&unlabelled, snapshot);
         let writes = writes.into_iter().map(async |(write, pool)| {
+            let _turn = self.other_writes.acquire().await;
             let result = self.requests.write_node(&write).await;
             (write.node, pool, result)
         });
@@ -359,8 +366,12 @@ impl Controller {
                 tracing::debug!(pool = name, "claimed nodes are not known yet");
                 return Ok(Next::Retry);
             }
-            let (requests, store) = (&self.requests, &self.store);
-            round = assign(requests, store, &mut observed, &mut decision, facts).await?;
+            let sender = Assigner {
+                requests: &self.requests,
+                store: &self.store,
+                turns: &self.assignments,
+            };
+            round = sender.assign(&mut observed, &mut decision, facts).await?;
         }
         if self.store.pools.get(name).is_none() {
             // Deleted meanwhile: its nodes are another pool's.
@@ -483,7 +494,7 @@ impl Controller {
             .collect();
         let writes = stream::iter(writes).map(|write| async move {
             // It is never closed.
-            let _turn = self.taints.acquire().await;
+            let _turn = self.other_writes.acquire().await;
             self.requests.write_node(&write).await
         });
         let results: Vec<_> = writes.buffered(WRITES).collect().await;

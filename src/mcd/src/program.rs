@@ -6,19 +6,6 @@ use node_update::plan::{Mode, OwnerIds};
 /// The helper's name.
 pub(crate) const NAME: &str = "mcd-os";
 
-/// The name of the daemon's own program.
-pub(crate) const DAEMON: &str = "mcd";
-
-/// Where administrators run the daemon's program on the host; a link, as `/run` is memory.
-///
-/// Source: `docs/reference/daemon.md`, "Host files".
-pub(crate) const DAEMON_LINK: &str = "/run/bin/machine-config-daemon";
-
-/// The same program, where it is also after a boot without the daemon's pod.
-///
-/// Source: `docs/reference/daemon.md`, "Host files".
-pub(crate) const STABLE_DAEMON_LINK: &str = "/var/lib/slipway/bin/mcd";
-
 /// Directory of the programs, with one directory for each digest.
 pub(crate) const DIRECTORY: &str = "/var/lib/slipway/bin";
 

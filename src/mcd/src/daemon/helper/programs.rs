@@ -13,6 +13,19 @@ use crate::program;
 /// Length of a SHA-256 in hex.
 const DIGEST_CHARS: usize = 64;
 
+/// The name of the daemon's own program on the host.
+const DAEMON: &str = "mcd";
+
+/// Where administrators run the daemon's program on the host; a link, as `/run` is memory.
+///
+/// Source: `docs/reference/daemon.md`, "Host files".
+const DAEMON_LINK: &str = "/run/bin/machine-config-daemon";
+
+/// The same program, where it is also after a boot without the daemon's pod.
+///
+/// Source: `docs/reference/daemon.md`, "Host files".
+const STABLE_DAEMON_LINK: &str = "/var/lib/slipway/bin/mcd";
+
 /// Puts the helper `image` and the daemon's program `own` on the host, and removes those of other
 /// versions; the helper's path there.
 pub(super) fn install(root: &Path, image: &Path, own: &Path) -> Result<String, Error> {
@@ -34,13 +47,10 @@ pub(super) fn install(root: &Path, image: &Path, own: &Path) -> Result<String, E
 /// Puts the daemon's program where administrators run it:
 /// `chroot /host /run/bin/machine-config-daemon status`. Its digest.
 fn offer(root: &Path, own: &Path) -> Result<String, Error> {
-    let (digest, path) = place(root, own, program::DAEMON)?;
+    let (digest, path) = place(root, own, DAEMON)?;
     let host = Root::open(root, None)?;
-    let beside = format!("{digest}/{}", program::DAEMON);
-    for (link, target) in [
-        (program::STABLE_DAEMON_LINK, &beside),
-        (program::DAEMON_LINK, &path),
-    ] {
+    let beside = format!("{digest}/{}", DAEMON);
+    for (link, target) in [(STABLE_DAEMON_LINK, &beside), (DAEMON_LINK, &path)] {
         host.symlink(&host.locate(link)?, &target.as_str().into())?;
     }
     Ok(digest)
@@ -72,7 +82,7 @@ fn place(root: &Path, image: &Path, name: &str) -> Result<(String, String), Erro
 fn remove_others(root: &Path, kept: &[&str]) -> Result<(), files::Error> {
     let host = Root::open(root, None)?;
     let mut linked = String::new();
-    for link in [program::LINK, program::STABLE_DAEMON_LINK] {
+    for link in [program::LINK, STABLE_DAEMON_LINK] {
         if let Found::Link(target) = host.inspect(link)? {
             linked.push_str(&target.to_string());
         }
@@ -82,7 +92,7 @@ fn remove_others(root: &Path, kept: &[&str]) -> Result<(), files::Error> {
         if !is_digest || kept.contains(&name.as_str()) || linked.contains(&name) {
             continue;
         }
-        for program in [program::NAME, program::DAEMON] {
+        for program in [program::NAME, DAEMON] {
             host.remove(&host.locate(&program::path(&name, program))?)?;
         }
         let directory = format!("{}/{name}", program::DIRECTORY);
@@ -137,7 +147,7 @@ mod tests {
             first,
             third,
             program::NAME.to_owned(),
-            program::DAEMON.to_owned(),
+            DAEMON.to_owned(),
             "not-ours".to_owned(),
         ];
         expected.sort();
@@ -148,7 +158,7 @@ mod tests {
         names.sort();
         assert_eq!(names, expected);
         // The daemon's program of the newest is where administrators look for it.
-        let stable = bin.join(program::DAEMON);
+        let stable = bin.join(DAEMON);
         assert_eq!(std::fs::read(&stable).unwrap(), b"third");
         let link = std::fs::read_link(host.path().join("run/bin/machine-config-daemon")).unwrap();
         let copy = host.path().join(link.strip_prefix("/").unwrap());
