@@ -44,19 +44,19 @@ pub struct Assigner<'a> {
 impl Assigner<'_> {
     /// Claims the decision's assignments, and carries them out, some at once.
     ///
-    /// The budget rests on the guards: the claim carries the version of the pool that holds it, as the
-    /// decision read it, and each node is written only in the version that it read (see `pool::claim`).
-    /// The nodes may be older than the pool.
+    /// The budget rests on the guards: the claim carries the version of the pool that holds it, as
+    /// the decision read it, and each node is written only in the version that it read (see
+    /// `pool::claim`). The nodes may be older than the pool.
     ///
-    /// Before each write the pool as the watch has it is looked at: once it is paused, being deleted or
-    /// gone, no further node is assigned. Those whose writes are under way are.
+    /// Before each write the pool as the watch has it is looked at: once it is paused, being
+    /// deleted or gone, no further node is assigned. Those whose writes are under way are.
     ///
-    /// Afterwards `observed` has the objects as they were written, and `decision` why a node was not
-    /// assigned after all.
+    /// Afterwards `observed` has the objects as they were written, and `decision` why a node was
+    /// not assigned after all.
     ///
     /// # Errors
-    /// Of the claim: 409 where the pool changed since it was read, for example because another replica
-    /// claimed a round.
+    /// Of the claim: 409 where the pool changed since it was read, for example because another
+    /// replica claimed a round.
     pub async fn assign(
         &self,
         observed: &mut Observed,

@@ -49,7 +49,7 @@ pub(super) fn install(root: &Path, image: &Path, own: &Path) -> Result<String, E
 fn offer(root: &Path, own: &Path) -> Result<String, Error> {
     let (digest, path) = place(root, own, DAEMON)?;
     let host = Root::open(root, None)?;
-    let beside = format!("{digest}/{}", DAEMON);
+    let beside = format!("{digest}/{DAEMON}");
     for (link, target) in [(STABLE_DAEMON_LINK, &beside), (DAEMON_LINK, &path)] {
         host.symlink(&host.locate(link)?, &target.as_str().into())?;
     }
