@@ -7,6 +7,7 @@ mod generated;
 mod initial;
 mod pausing;
 mod policy;
+mod room;
 mod settings;
 mod stored;
 mod unhandled;
