@@ -79,6 +79,7 @@ use events::{EventReporter, NodeEvent};
 use helper::Helper;
 use host_os::HostOs;
 use metrics::DaemonMetrics;
+use node_object::kept::KeptStatus;
 use node_object::{NodeObject, ReadDifferences};
 use publish::Publisher;
 
@@ -215,7 +216,8 @@ fn metrics_of(root: &Path, seen: &watch::Receiver<ObservedNode>) -> Arc<DaemonMe
 
 fn node_object(kubelet: &Arc<Access>, node: &str, root: &Path) -> NodeObject {
     let differences = read_differences(root.to_owned());
-    NodeObject::new(Arc::clone(kubelet), node, Timestamp::now, differences)
+    let kept = KeptStatus::of(root);
+    NodeObject::new(Arc::clone(kubelet), node, Timestamp::now, differences, kept)
 }
 
 /// Reads in what the host differs from its configuration, for its MachineConfigNode.

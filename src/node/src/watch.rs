@@ -14,9 +14,9 @@ use crate::view::Node;
 use cluster::access::{Access, SILENCE};
 use cluster::wire::{self, ObjectEvent};
 
-/// How long one watch is asked to last. The API server ends it then and we resume where we were:
-/// one request in that time.
-const LENGTH: Duration = Duration::from_hours(1);
+/// How long one watch is asked to last, at most. The API server ends it then and we resume where we
+/// were: one request in half of that time and more.
+const LENGTH: Duration = Duration::from_hours(2);
 
 /// First and longest wait before a failed watch is opened again.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));

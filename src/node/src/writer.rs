@@ -63,6 +63,14 @@ impl Change {
         self
     }
 
+    /// This change and then another one.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        self.annotations.extend(other.annotations);
+        self.unschedulable = other.unschedulable.or(self.unschedulable);
+        self
+    }
+
     /// The node as it is once this change is in force.
     fn apply(self, node: &mut Node) {
         for (key, value) in self.annotations {

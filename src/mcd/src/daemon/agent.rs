@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use api::machineconfiguration::{NodeState, PhaseName, annotation};
+use api::machineconfiguration::{PhaseName, annotation};
 use chassis::report::Chain;
 use cluster::access::Access;
 use host::files::Root;
@@ -25,12 +25,12 @@ use super::drain::{DrainNotice, NodeDrain};
 use super::drain_clock::DrainClock;
 use super::drift::DriftTarget;
 use super::driver::{EventSink, Executor};
-use super::events::{EventReporter, NodeEvent, log_phase, of_phase};
+use super::events::{EventReporter, NodeEvent, arrives, log_phase, of_phase};
 use super::helper::{Helper, Priority};
 use super::metrics::DaemonMetrics;
 use super::node_object::Reported;
 use super::planning::{self, Planner};
-use super::publish::Publisher;
+use super::publish::{Publisher, Shown};
 use super::{apply, desired, observe, prepare, return_to_service, verify};
 use crate::protocol::{HelperOutcome, Verb, VerifyDetails};
 
@@ -145,11 +145,14 @@ impl Executor for Agent {
                 None => Event::Reverted,
             },
             Command::Verify { to } => self.verify(&to, &events).await,
-            Command::ReturnToService => match self.return_to_service().await {
-                Ok(()) => Event::InService,
-                Err(text) => Event::Failed(text),
-            },
-            Command::Uncordon => match self.return_to_service().await {
+            Command::ReturnToService => {
+                let shown = || self.publisher.in_service((self.now)());
+                match self.return_to_service(shown).await {
+                    Ok(()) => Event::InService,
+                    Err(text) => Event::Failed(text),
+                }
+            }
+            Command::Uncordon => match self.return_to_service(|| None).await {
                 Ok(()) => return None,
                 Err(text) => Event::StillCordoned(text),
             },
@@ -186,16 +189,19 @@ impl Executor for Agent {
             return;
         };
         self.metrics.show(&change.after);
-        let before = change.before.as_ref().map(super::publish::Shown::phase);
+        let before = change.before.as_ref().map(Shown::phase);
         if before != Some(change.after.phase()) {
             if change.after.phase() != PhaseName::Draining {
                 self.metrics.set_drain_overdue(false);
             }
             let status = desired::latest_status(&self.seen);
             log_phase(before, machine.phase(), status.as_ref());
+            let arrives = arrives(machine.phase(), status.as_ref());
+            if arrives {
+                self.watched.send_modify(|watched| watched.arrivals += 1);
+            }
             self.watch_for_drift(machine.phase());
-            let was_done = status.is_none_or(|status| status.state() == NodeState::Done);
-            if let Some(word) = of_phase(&self.node, machine.phase(), was_done) {
+            if let Some(word) = of_phase(&self.node, machine.phase(), arrives) {
                 self.reporter.report(&word);
             }
             if matches!(change.after.phase(), PhaseName::Idle | PhaseName::Held) {
@@ -511,8 +517,9 @@ impl Agent {
         event
     }
 
-    /// Returns the node to service; an error is reported as an event, and returned as text.
-    async fn return_to_service(&self) -> Result<(), String> {
+    /// Returns the node to service, and shows what `shown` has with it; an error is reported as an event, and
+    /// returned as text.
+    async fn return_to_service(&self, shown: impl FnOnce() -> Option<Shown>) -> Result<(), String> {
         let at = self.known.facts().at.clone();
         let config = at.map(|at| at.config).unwrap_or_default();
         let root = Root::open(&self.root, None);
@@ -529,6 +536,7 @@ impl Agent {
             &self.node,
             &config,
             up_since,
+            shown,
         )
         .await;
         given.map_err(|error| {

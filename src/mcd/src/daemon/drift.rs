@@ -42,6 +42,8 @@ pub struct DriftTarget {
     pub config: Option<String>,
     /// How often the host was verified: it is checked anew after each time.
     pub round: u64,
+    /// How often the node came into a configuration.
+    pub arrivals: u64,
 }
 
 /// The monitor of one host.
@@ -76,20 +78,24 @@ impl<'a> DriftMonitor<'a> {
     }
 
     async fn run(&mut self) {
+        let mut known = 0;
         loop {
-            let config = match self
+            let (config, arrivals) = match self
                 .watched
                 .wait_for(|watched| watched.config.is_some())
                 .await
             {
-                Ok(watched) => watched.config.clone().unwrap_or_default(),
+                Ok(watched) => (watched.config.clone().unwrap_or_default(), watched.arrivals),
                 // The process ends.
                 Err(_) => return,
             };
-            // Clients of OpenShift's MCO look for these words.
+            // Clients of OpenShift's MCO look for these words. A daemon that only starts again is no
+            // news of the node.
             tracing::info!(config, "Config Drift Monitor started");
-            let reporter = &self.agent.reporter;
-            reporter.report(&NodeEvent::drift_monitor_started(&config));
+            if std::mem::replace(&mut known, arrivals) != arrivals {
+                let reporter = &self.agent.reporter;
+                reporter.report(&NodeEvent::drift_monitor_started(&config));
+            }
             self.watch(&config).await;
             tracing::info!("Config Drift Monitor has shut down");
             self.agent

@@ -6,7 +6,7 @@
 use std::sync::Mutex;
 
 use api::machineconfiguration::node_status::{DrainRequest, Reading};
-use api::machineconfiguration::{NodeStatus, PhaseName};
+use api::machineconfiguration::{NodeState, NodeStatus, PhaseName};
 use cluster::events::{EventSubject, Recorder, Severity};
 use jiff::Timestamp;
 use node::watch::ObservedNode;
@@ -174,9 +174,20 @@ impl NodeEvent {
     }
 }
 
-/// What entering `after` is worth saying on the node `node`. `was_done` tells whether the Node
-/// shows Done still: then nothing ended.
-pub fn of_phase(node: &str, after: &Phase, was_done: bool) -> Option<NodeEvent> {
+/// Whether the node comes to what it finishes, given what its Node shows: one that is Done in it
+/// already was only checked.
+pub fn arrives(phase: &Phase, status: Option<&NodeStatus>) -> bool {
+    let Phase::Finishing(it) = phase else {
+        return false;
+    };
+    status.is_some_and(|status| {
+        status.state() != NodeState::Done || status.current_config.as_ref() != Some(&it.to.config)
+    })
+}
+
+/// What entering `after` is worth saying on the node `node`, which `arrives` in it or was in it
+/// before.
+pub fn of_phase(node: &str, after: &Phase, arrives: bool) -> Option<NodeEvent> {
     let (severity, reason, message) = match after {
         Phase::Draining(_) => (
             Severity::Normal,
@@ -188,7 +199,7 @@ pub fn of_phase(node: &str, after: &Phase, was_done: bool) -> Option<NodeEvent> 
             "Reboot",
             format!("Node will reboot into config {}", it.to.config),
         ),
-        Phase::Finishing(it) if !was_done => (
+        Phase::Finishing(it) if arrives => (
             Severity::Normal,
             "NodeDone",
             format!(
@@ -386,6 +397,40 @@ mod tests {
                 "{drained}"
             );
         }
+    }
+
+    #[test]
+    fn a_node_arrives_unless_it_shows_that_it_is_there() {
+        let finishing = Phase::Finishing(node_update::phase::Finishing {
+            to: Target {
+                config: "b".to_owned(),
+                image: None,
+            },
+            failures: None,
+        });
+        let status = |config: &str, state: &str| {
+            let annotations = [
+                (annotation::CURRENT_CONFIG, config),
+                (annotation::STATE, state),
+            ];
+            let annotations = annotations.map(|(key, value)| (key.to_owned(), value.to_owned()));
+            NodeStatus::read(&annotations.into())
+        };
+        for (config, state, expected) in [
+            ("b", "Done", false),
+            ("b", "Working", true),
+            ("a", "Working", true),
+            // A step that passed at once was never written.
+            ("a", "Done", true),
+        ] {
+            let status = status(config, state);
+            assert_eq!(
+                arrives(&finishing, Some(&status)),
+                expected,
+                "{config} {state}"
+            );
+        }
+        assert!(!arrives(&finishing, None));
     }
 
     #[test]

@@ -1,9 +1,13 @@
 //! The MachineConfigNode of this node: its status, written by the kubelet's identity.
 //!
 //! One task follows the Node and writes what [`conditions`] makes of it, only where that differs.
-//! It reads the object once, and then knows it from the answers to its own writes: nothing is asked
-//! of the API server while the Node does not change. The controller makes the object, and names it
-//! on the Node where an older one was deleted: only then it is read again.
+//! It reads the object once, and then knows it from the answers to its own writes, also those of the
+//! process before, which are kept on the host: nothing is asked of the API server while the Node does
+//! not change. The controller makes the object, and names it on the Node where an older one was
+//! deleted: only then it is read again.
+//!
+//! - [`conditions`]: what it shows
+//! - [`kept`]: what it showed last, on the host
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,9 +29,13 @@ use node::watch::ObservedNode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout_at};
+
+use super::publish::MOMENT;
+use kept::{Kept, KeptStatus};
 
 pub mod conditions;
+pub mod kept;
 
 /// Who owns the fields: the manager that clients of OpenShift's MCO know.
 const MANAGER: &str = "machine-config-operator";
@@ -55,6 +63,9 @@ pub struct NodeObject {
     /// What they were when the node came to rest in a configuration, and its name.
     differs: Option<(String, Vec<IrreconcilableChange>)>,
     known: Option<Known>,
+    /// What the process before knew, until it was looked for.
+    kept: KeptStatus,
+    is_new: bool,
     /// The object that the Node named last.
     renewed: Option<String>,
 }
@@ -92,14 +103,17 @@ impl std::fmt::Debug for NodeObject {
 }
 
 impl NodeObject {
-    /// The object of the node `name`.
+    /// The object of the node `name`; what it shows is kept in `kept` for the next process.
     pub fn new(
         access: Arc<Access>,
         name: &str,
         now: fn() -> Timestamp,
         differences: ReadDifferences,
+        kept: KeptStatus,
     ) -> Self {
         Self {
+            kept,
+            is_new: true,
             differences,
             differs: None,
             access,
@@ -131,8 +145,20 @@ impl NodeObject {
         reported: &watch::Sender<Reported>,
     ) {
         let mut retry = Backoff::new(RETRY.0, RETRY.1);
+        let mut due = None;
         loop {
             let node = seen.borrow_and_update().clone();
+            if node.as_deref().is_some_and(is_on_its_way) {
+                let due = *due.get_or_insert_with(|| Instant::now() + MOMENT);
+                // The last of several steps is written.
+                match timeout_at(due, seen.changed()).await {
+                    Ok(Ok(())) => continue,
+                    // The sender lives as long as the daemon.
+                    Ok(Err(_)) => return,
+                    Err(_) => {}
+                }
+            }
+            due = None;
             let result = match &node {
                 Some(node) => self.write(node).await,
                 None => Ok(()),
@@ -155,7 +181,6 @@ impl NodeObject {
             loop {
                 tokio::select! {
                     changed = seen.changed() => match changed {
-                        // The sender lives as long as the daemon.
                         Err(_) => return,
                         Ok(()) if wait.is_none() => break,
                         // It is there now.
@@ -174,14 +199,19 @@ impl NodeObject {
     /// Writes what `node` shows, unless it stands there.
     async fn write(&mut self, node: &Node) -> Result<(), wire::Error> {
         let is_renewed = renewed(node) != self.renewed.as_deref();
-        let mut known = match self.known.take() {
-            Some(known) if known.node == node.uid && !is_renewed => known,
-            _ => Known::of(node, self.access.get(&self.path).await?),
+        let known = match self.known.take() {
+            Some(known) if known.node == node.uid && !is_renewed => Some(known),
+            _ if std::mem::take(&mut self.is_new) => self.kept.read(node).map(Known::from),
+            _ => None,
+        };
+        let mut known = match known {
+            Some(known) => known,
+            None => Known::of(node, self.access.get(&self.path).await?),
         };
         self.renewed = renewed(node).map(str::to_owned);
         for _ in 0..STEPS {
             let (generation, before) = (known.generation, &known.status);
-            let mut next = conditions::next(node, generation, before, (self.now)());
+            let mut next = conditions::settled(node, generation, before, (self.now)());
             if let Some(differences) = self.differences_at_rest(node) {
                 next.irreconcilable_changes = differences;
             }
@@ -196,6 +226,8 @@ impl NodeObject {
                 .await?;
             known = Known::of(node, written);
         }
+        self.kept
+            .write(node, || Kept::of(node, known.generation, &known.status));
         self.known = Some(known);
         Ok(())
     }
@@ -249,8 +281,34 @@ fn renewed(node: &Node) -> Option<&str> {
     node.annotation(annotation::NODE_OBJECT)
 }
 
+/// Whether the next step of an update may follow at once, and nothing waits for this one.
+fn is_on_its_way(node: &Node) -> bool {
+    let status = NodeStatus::read(&node.annotations);
+    let is_a_step = matches!(
+        status.phase(),
+        Some(
+            PhaseName::Fetching
+                | PhaseName::Draining
+                | PhaseName::Applying
+                | PhaseName::Verifying
+                | PhaseName::Finishing
+        )
+    );
+    is_a_step && !status.state().is_failed()
+}
+
 fn phase(node: Option<&Arc<Node>>) -> Reported {
     NodeStatus::read(&node?.annotations).phase()
+}
+
+impl From<Kept> for Known {
+    fn from(kept: Kept) -> Self {
+        Self {
+            node: kept.node,
+            generation: kept.generation,
+            status: kept.status,
+        }
+    }
 }
 
 impl Known {

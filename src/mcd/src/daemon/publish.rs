@@ -11,9 +11,13 @@ use node::writer::{Change, NodeWriter};
 use node_update::phase::{Ahead, Fetch, Fetching, Machine, Phase};
 use node_update::plan::Target;
 use tokio::sync::watch;
-use tokio::time::{Duration, timeout};
+use tokio::time::{Duration, Instant, sleep_until, timeout};
 
 use super::ahead;
+
+/// How long a phase on the way lasts before it is worth a request: one that passes sooner is not
+/// written.
+pub const MOMENT: Duration = Duration::from_secs(2);
 
 /// How long a change that the API server refused waits before it is tried again, if no other comes
 /// first.
@@ -80,6 +84,33 @@ impl Shown {
     /// Name of the phase.
     pub const fn phase(&self) -> PhaseName {
         self.phase
+    }
+
+    /// The same once the node is in service: at rest in what was verified.
+    #[must_use]
+    pub fn in_service(self, since: Timestamp) -> Self {
+        Self {
+            phase: PhaseName::Idle,
+            since,
+            state: Some(NodeState::Done),
+            reason: String::new(),
+            failed_in: None,
+            waits_for: String::new(),
+            in_force: self.in_force,
+            drained_for: None,
+            ahead: Some(Ahead::Nothing),
+        }
+    }
+
+    /// Whether this is only a step on the way, which the next one may follow at once: nothing went
+    /// wrong, and nothing waits for it to be written.
+    fn is_passing(&self) -> bool {
+        let is_a_step = matches!(
+            self.phase,
+            PhaseName::Fetching | PhaseName::Applying | PhaseName::Verifying | PhaseName::Finishing
+        );
+        let is_well = !self.state.is_some_and(NodeState::is_failed);
+        is_a_step && is_well && self.reason.is_empty()
     }
 
     /// What changes on `node` to show this.
@@ -228,6 +259,12 @@ impl Publisher {
         Some(PhaseChange { before, after })
     }
 
+    /// What is shown once the node is in service, where something is shown.
+    pub fn in_service(&self, now: Timestamp) -> Option<Shown> {
+        let shown = self.shown.borrow().1.clone()?;
+        Some(shown.in_service(now))
+    }
+
     /// Waits until what is shown now is on the Node, at most for `limit`. False when it is not.
     pub async fn settle(&self, limit: Duration) -> bool {
         let number = self.shown.borrow().0;
@@ -262,15 +299,25 @@ async fn write_all(
     settled: watch::Sender<u64>,
     mut shutdown: Shutdown,
 ) {
+    // Since when there is something that is not written.
+    let mut unwritten = None;
     loop {
         let (number, now) = shown.borrow_and_update().clone();
+        let since = *unwritten.get_or_insert_with(Instant::now);
+        let written = async {
+            if now.as_ref().is_some_and(Shown::is_passing) {
+                sleep_until(since + MOMENT).await;
+            }
+            write(&writer, now).await;
+        };
         tokio::select! {
             biased;
             () = shutdown.requested() => return,
             // A newer state takes the place of one that is not written yet.
             changed = shown.changed() => if changed.is_err() { return } else { continue },
-            () = write(&writer, now) => settled.send_replace(number),
+            () = written => settled.send_replace(number),
         };
+        unwritten = None;
         // The Node may be made anew, or edited: what is shown is put back then. Where it stands,
         // nothing is sent.
         let edited = async {

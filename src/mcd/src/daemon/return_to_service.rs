@@ -12,6 +12,8 @@ use node::writer::{self, Change, NodeWriter};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
+use super::publish::Shown;
+
 /// How long the kubelet may take to say Ready: `docs/reference/daemon.md`, "Return to service".
 const READY_LIMIT: Duration = Duration::from_mins(10);
 
@@ -36,6 +38,9 @@ pub enum Error {
 /// is in service in what it runs, whether it had been drained or not. An administrator's own cordon
 /// stays.
 ///
+/// With the same write the Node gets what `shown` has for it: it is in service and says so at one
+/// time.
+///
 /// Shape: `up_since` is when this boot began: an older word of the kubelet is not waited for but
 /// overlooked.
 ///
@@ -47,6 +52,7 @@ pub async fn return_to_service(
     node: &str,
     config: &str,
     up_since: Timestamp,
+    shown: impl FnOnce() -> Option<Shown>,
 ) -> Result<(), Error> {
     let mut seen = seen.clone();
     let is_known = |seen: &ObservedNode| seen.is_some();
@@ -67,8 +73,15 @@ pub async fn return_to_service(
             });
         }
     }
-    let config = config.to_owned();
-    writer.write(move |node| change(node, &config)).await?;
+    let (config, shown) = (config.to_owned(), shown());
+    let in_service = move |node: &Node| {
+        let change = change(node, &config);
+        match &shown {
+            Some(shown) => change.and(shown.change(node)),
+            None => change,
+        }
+    };
+    writer.write(in_service).await?;
     Ok(())
 }
 

@@ -353,7 +353,7 @@ fn uncordoned() -> Call {
 async fn uncordons_in_one_patch() {
     let set = Set::new(node(5, true, &drained()), vec![uncordoned()]);
     let seen = set.seen.subscribe();
-    let work = return_to_service(&set.writer, &seen, "n", "b", clock());
+    let work = return_to_service(&set.writer, &seen, "n", "b", clock(), || None);
     set.script.drive(work).await.unwrap();
 }
 
@@ -375,7 +375,7 @@ async fn a_kubelet_that_has_not_spoken_since_the_boot_is_waited_for() {
             set.seen.send_replace(Some(read(now)));
         };
         let (result, ()) = tokio::join!(
-            return_to_service(&set.writer, &seen, "n", "b", booted),
+            return_to_service(&set.writer, &seen, "n", "b", booted, || None),
             kubelet
         );
         result
@@ -388,7 +388,7 @@ async fn a_kubelet_that_stays_away_is_said() {
     let set = Set::new(node(5, true, &drained()), vec![]);
     let seen = set.seen.subscribe();
     let booted = "2026-11-21T19:10:00Z".parse().unwrap();
-    let work = return_to_service(&set.writer, &seen, "n", "b", booted);
+    let work = return_to_service(&set.writer, &seen, "n", "b", booted, || None);
     let error = set.script.drive(work).await.unwrap_err();
     assert!(
         error

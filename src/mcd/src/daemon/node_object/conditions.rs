@@ -36,8 +36,27 @@ pub const TYPES: [Type; 14] = [
     Type::PinnedImageSetsDegraded,
 ];
 
+/// Steps of [`next`], at most.
+const STEPS: usize = 2;
+
 /// The longest message, in characters: the reason of a Node is shorter.
 const MESSAGE_CHARS: usize = 4096;
+
+/// What [`next`] leads to.
+///
+/// Shape: as there. A status that is followed by another one at once is not worth a write.
+pub fn settled(
+    node: &Node,
+    generation: Option<i64>,
+    before: &MachineConfigNodeStatus,
+    now: Timestamp,
+) -> MachineConfigNodeStatus {
+    let mut status = before.clone();
+    for _ in 0..STEPS {
+        status = next(node, generation, &status, now);
+    }
+    status
+}
 
 /// The next status of the MachineConfigNode of `node`, whose present one is `before`.
 ///

@@ -30,7 +30,7 @@ fn object(status: Option<&MachineConfigNodeStatus>) -> Value {
 
 /// The status of `node` after `before`, and the call that writes it.
 fn write(node: &Node, before: &MachineConfigNodeStatus) -> (MachineConfigNodeStatus, Call) {
-    let status = conditions::next(node, Some(2), before, now());
+    let status = conditions::settled(node, Some(2), before, now());
     let reply = Reply::ok(object(Some(&status)));
     let call = Call::patch(STATUS, body(&status), reply);
     (status, call)
@@ -59,7 +59,9 @@ async fn follow_with(calls: Vec<Call>, nodes: &[Arc<Node>], differences: ReadDif
     let (seen_by, seen) = watch::channel(None);
     let (reported_to, mut reported) = watch::channel(None);
     let (trigger, shutdown) = shutdown::pair();
-    let object = NodeObject::new(access, "n", now, differences);
+    let host = tempfile::tempdir().unwrap();
+    let kept = KeptStatus::of(host.path());
+    let object = NodeObject::new(access, "n", now, differences, kept);
     let feed = async {
         for node in nodes {
             let phase = phase(Some(node));
@@ -91,7 +93,7 @@ async fn what_an_installed_host_cannot_have_is_shown_from_when_it_rests() {
         diff: "/dev/sdb is new in the configuration".to_owned(),
     };
     let shown = |node: &Node, before: &MachineConfigNodeStatus| {
-        let mut status = conditions::next(node, Some(2), before, now());
+        let mut status = conditions::settled(node, Some(2), before, now());
         status.irreconcilable_changes = vec![change.clone()];
         let mut body = body(&status);
         body["status"]["irreconcilableChanges"] = json!([change]);
@@ -176,7 +178,7 @@ async fn object_that_is_named_is_not_waited_for() {
 #[tokio::test(start_paused = true)]
 async fn answer_that_never_holds_what_was_written_is_not_written_for_ever() {
     let idle = node("u", "Idle", "a");
-    let status = conditions::next(&idle, Some(2), &MachineConfigNodeStatus::default(), now());
+    let status = conditions::settled(&idle, Some(2), &MachineConfigNodeStatus::default(), now());
     let lost = || Call::patch(STATUS, body(&status), Reply::ok(object(None)));
     let mut calls = vec![Call::get(OBJECT, Reply::ok(object(None)))];
     calls.extend((0..STEPS).map(|_| lost()));

@@ -306,6 +306,101 @@ async fn only_the_newest_state_is_written() {
     set.script.drive(work).await;
 }
 
+/// The patch of a node that shows `before`, once `events` are shown on it at second `at`.
+fn written(events: Vec<Event>, before: &Value, secs: i64, version: u32) -> (Value, Call) {
+    let change = Shown::of(&machine(events), at(secs)).change(&node(before));
+    let (mut after, mut sent) = (before.clone(), json!({}));
+    for (key, value) in change.annotations {
+        let value = value.map_or(Value::Null, Value::from);
+        if before.get(&key).unwrap_or(&Value::Null) != &value {
+            after[&key] = value.clone();
+            sent[&key] = value;
+        }
+    }
+    after
+        .as_object_mut()
+        .unwrap()
+        .retain(|_, value| !value.is_null());
+    let call = patch(&sent, version, &after);
+    (after, call)
+}
+
+/// A step that passes at once is not written; one that lasts is, a moment after the first that was
+/// not.
+#[tokio::test(start_paused = true)]
+async fn only_steps_that_last_are_written() {
+    let rest = shown(idle("a"), &json!({annotation::DESIRED_CONFIG: "a"}));
+    let steps = |count: usize| {
+        let mut events = to_reboot();
+        events.truncate(idle("a").len() + count);
+        events
+    };
+    let (planning, preparing, draining, applying) = (steps(1), steps(2), steps(3), steps(4));
+    let (shows_preparing, first) = written(preparing.clone(), &rest, 0, 2);
+    let (shows_draining, second) = written(draining.clone(), &shows_preparing, 9, 3);
+    let (_, third) = written(to_reboot(), &shows_draining, 30, 4);
+    let set = Set::new(&rest, vec![first, second, third]);
+    let work = async {
+        let show = |events: &[Event], secs| {
+            set.publisher.show(&machine(events.to_vec()), at(secs));
+        };
+        show(&idle("a"), 0);
+        set.settle().await;
+        let began = tokio::time::Instant::now();
+        show(&planning, 0);
+        tokio::time::sleep(MOMENT / 2).await;
+        show(&preparing, 1);
+        set.settle().await;
+        let took = began.elapsed();
+        assert!(took >= MOMENT && took < MOMENT * 3 / 2, "{took:?}");
+        // A drain is written at once.
+        let began = tokio::time::Instant::now();
+        show(&draining, 9);
+        set.settle().await;
+        assert!(began.elapsed() < MOMENT / 4);
+        // The files are in place sooner than that is worth a request.
+        show(&applying, 29);
+        tokio::time::sleep(MOMENT / 2).await;
+        show(&to_reboot(), 30);
+        set.settle().await;
+    };
+    set.script.drive(work).await;
+    assert_eq!(set.script.remaining(), 0);
+}
+
+#[test]
+fn what_went_wrong_is_no_passing_step() {
+    let fetching = |rest: Vec<Event>| [idle("a"), vec![Event::Desired(target("b"))], rest].concat();
+    let is_passing = |events| Shown::of(&machine(events), at(0)).is_passing();
+    assert!(is_passing(fetching(vec![])));
+    let trying = Event::StillTrying("no route to host".to_owned());
+    assert!(!is_passing(fetching(vec![trying])));
+    assert!(!is_passing(fetching(vec![Event::Failed("x".to_owned())])));
+    assert!(!is_passing(to_reboot()) && !is_passing(idle("a")));
+}
+
+#[test]
+fn a_node_in_service_shows_what_rest_shows() {
+    let finishing = || {
+        let mut events = idle("b");
+        events.pop();
+        events
+    };
+    let before = json!({
+        annotation::CURRENT_CONFIG: "a", annotation::DESIRED_CONFIG: "b", annotation::STATE: "Working",
+        annotation::PHASE: "Rebooting", annotation::POST_CONFIG_ACTION: "Rebooting",
+        annotation::WAITS_FOR: "the host to come back",
+    });
+    let shown_with_it = Shown::of(&machine(finishing()), at(0)).in_service(at(5));
+    let change = shown_with_it.change(&node(&before));
+    let rest = Shown::of(&machine(idle("b")), at(5)).change(&node(&before));
+    assert_eq!(change, rest);
+    assert_eq!(
+        change.annotations[annotation::CURRENT_CONFIG].as_deref(),
+        Some("b")
+    );
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_node_that_was_created_again_is_written_again() {
     let after = shown(idle("a"), &json!({}));
