@@ -146,7 +146,7 @@ impl Executor for Agent {
             },
             Command::Verify { to } => self.verify(&to, &events).await,
             Command::ReturnToService => {
-                let shown = || self.publisher.in_service((self.now)());
+                let shown = || self.publisher.rest((self.now)());
                 match self.return_to_service(shown).await {
                     Ok(()) => Event::InService,
                     Err(text) => Event::Failed(text),

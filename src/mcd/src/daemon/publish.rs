@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use node::view::Node;
 use node::watch::ObservedNode;
 use node::writer::{Change, NodeWriter};
-use node_update::phase::{Ahead, Fetch, Fetching, Machine, Phase};
+use node_update::phase::{Ahead, Event, Fetch, Fetching, Machine, Phase};
 use node_update::plan::Target;
 use tokio::sync::watch;
 use tokio::time::{Duration, Instant, sleep_until, timeout};
@@ -41,6 +41,8 @@ pub struct Shown {
     drained_for: Option<String>,
     /// What a node at rest fetches before its turn.
     ahead: Option<Ahead>,
+    /// What is shown once the node is in service, where it comes to rest then.
+    rest: Option<Box<Self>>,
 }
 
 impl Shown {
@@ -73,6 +75,7 @@ impl Shown {
             } else {
                 None
             },
+            rest: rest(machine).map(|rest| Box::new(Self::of(&rest, since))),
         }
     }
 
@@ -84,22 +87,6 @@ impl Shown {
     /// Name of the phase.
     pub const fn phase(&self) -> PhaseName {
         self.phase
-    }
-
-    /// The same once the node is in service: at rest in what was verified.
-    #[must_use]
-    pub fn in_service(self, since: Timestamp) -> Self {
-        Self {
-            phase: PhaseName::Idle,
-            since,
-            state: Some(NodeState::Done),
-            reason: String::new(),
-            failed_in: None,
-            waits_for: String::new(),
-            in_force: self.in_force,
-            drained_for: None,
-            ahead: Some(Ahead::Nothing),
-        }
     }
 
     /// Whether this is only a step on the way, which the next one may follow at once: nothing went
@@ -207,6 +194,16 @@ impl Shown {
     }
 }
 
+/// The machine once the node is in service, where it comes to rest then.
+fn rest(machine: &Machine) -> Option<Machine> {
+    if !matches!(machine.phase(), Phase::Finishing(_)) {
+        return None;
+    }
+    let mut next = machine.clone();
+    next.step(Event::InService).ok()?;
+    matches!(next.phase(), Phase::Idle(_)).then_some(next)
+}
+
 /// What was shown, and what is shown now.
 #[derive(Debug)]
 pub struct PhaseChange {
@@ -259,10 +256,14 @@ impl Publisher {
         Some(PhaseChange { before, after })
     }
 
-    /// What is shown once the node is in service, where something is shown.
-    pub fn in_service(&self, now: Timestamp) -> Option<Shown> {
-        let shown = self.shown.borrow().1.clone()?;
-        Some(shown.in_service(now))
+    /// What is shown once the node is in service, which it is from `now` on; nothing where it does
+    /// not come to rest then.
+    pub fn rest(&self, now: Timestamp) -> Option<Shown> {
+        let rest = self.shown.borrow().1.as_ref()?.rest.clone()?;
+        Some(Shown {
+            since: now,
+            ..*rest
+        })
     }
 
     /// Waits until what is shown now is on the Node, at most for `limit`. False when it is not.

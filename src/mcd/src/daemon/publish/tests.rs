@@ -381,23 +381,43 @@ fn what_went_wrong_is_no_passing_step() {
 
 #[test]
 fn a_node_in_service_shows_what_rest_shows() {
-    let finishing = || {
-        let mut events = idle("b");
+    let to_finish = |mut events: Vec<Event>| {
         events.pop();
-        events
+        Shown::of(&machine(events), at(0)).rest
     };
     let before = json!({
         annotation::CURRENT_CONFIG: "a", annotation::DESIRED_CONFIG: "b", annotation::STATE: "Working",
         annotation::PHASE: "Rebooting", annotation::POST_CONFIG_ACTION: "Rebooting",
         annotation::WAITS_FOR: "the host to come back",
     });
-    let shown_with_it = Shown::of(&machine(finishing()), at(0)).in_service(at(5));
-    let change = shown_with_it.change(&node(&before));
-    let rest = Shown::of(&machine(idle("b")), at(5)).change(&node(&before));
+    let change = to_finish(idle("b")).unwrap().change(&node(&before));
+    let rest = Shown::of(&machine(idle("b")), at(0)).change(&node(&before));
     assert_eq!(change, rest);
+    let current = &change.annotations[annotation::CURRENT_CONFIG];
+    assert_eq!(current.as_deref(), Some("b"));
+    // On its way to another target it does not rest.
+    let mut events = idle("a");
+    events.insert(3, Event::Desired(target("b")));
+    assert_eq!(to_finish(events), None);
+}
+
+/// An update that an administrator forces begins in service, and is not done before it has begun.
+#[test]
+fn a_node_that_is_forced_does_not_rest() {
+    let forced = Event::Observed(Observation {
+        at: target("a"),
+        boot_id: "1".to_owned(),
+        journal: None,
+        held: None,
+        is_forced: true,
+    });
+    let events = vec![Event::Desired(target("a")), forced];
+    let machine = machine(events);
     assert_eq!(
-        change.annotations[annotation::CURRENT_CONFIG].as_deref(),
-        Some("b")
+        Shown::of(&machine, at(0)).rest,
+        None,
+        "{:?}",
+        machine.phase()
     );
 }
 
