@@ -134,6 +134,10 @@ pub const ROUND: &str = "slipway.dev/round";
 /// On a Node; written by the controller: uid of its MachineConfigNode, where an older one was
 /// deleted. The daemon then writes the status of the new one at once.
 pub const NODE_OBJECT: &str = "slipway.dev/machine-config-node";
+/// On a Node; written by the controller: digest of the certificates that the ControllerConfig has
+/// for nodes, `"none"` where there is no ControllerConfig. The daemon reads the ControllerConfig
+/// when it changes.
+pub const CERTIFICATES: &str = "slipway.dev/certificates";
 /// On a MachineConfig; written by the controller: the platform whose base configuration it is.
 /// Those that OpenShift's MCO made from its own templates have the same names, and not this.
 pub const BASE_TEMPLATE: &str = "slipway.dev/base-template";

@@ -2,9 +2,10 @@
 //! configurations and without a reboot.
 //!
 //! They come whatever the node's phase is and whether its pool is paused: a kubelet whose CA runs
-//! out is lost. The ControllerConfig is asked for now and then instead of watched, because
-//! certificates are rotated weeks before they run out, and a watch would hold a connection of the
-//! pod's own identity open on every node.
+//! out is lost. The controller tells on the Node that there are others
+//! ([`annotation::CERTIFICATES`]): nothing is asked for meanwhile, and no watch holds a connection of
+//! the pod's own identity open on every node. Where no controller tells, the ControllerConfig is
+//! asked for now and then.
 //!
 //! - [`files`]: bundles in `/etc`
 //! - [`rotation`]: the CA by which this node knows the API server
@@ -38,9 +39,12 @@ use super::desired;
 use super::events::{EventReporter, NodeEvent};
 use super::helper::Helper;
 
-/// How often the ControllerConfig is asked for, at most. A node asks in the upper half of it, so
-/// that a fleet does not ask at once.
+/// How often the ControllerConfig is asked for where no controller tells of it, at most. A node asks
+/// in the upper half of it, so that a fleet does not ask at once.
 const PACE: Duration = Duration::from_mins(15);
+
+/// The same where one tells: a word that was lost is made up for.
+const SELDOM: Duration = Duration::from_hours(24);
 
 /// How soon it is asked for again after a failure, at first.
 const RETRY: Duration = Duration::from_mins(1);
@@ -136,14 +140,18 @@ pub async fn keep(mut keeper: CertificateSync<'_>, mut shutdown: Shutdown) {
         // What lies on the host is compared once a process, whatever the Node says: it may be that
         // of another deployment.
         let mut is_compared = false;
+        let mut told = None;
         // Without the API server there is nothing to do.
         while keeper.seen.wait_for(Option::is_some).await.is_ok() {
+            let now = keeper.told();
+            is_compared &= now == told;
+            told = now;
             // On the heap for as long as it takes: between two looks it needs no memory.
             let delay = match Box::pin(keeper.look(is_compared)).await {
                 Ok(()) => {
                     is_compared = true;
                     retry.reset();
-                    spread(PACE)
+                    spread(if told.is_some() { SELDOM } else { PACE })
                 }
                 Err(error) => {
                     tracing::warn!(error = %Chain(&error), "certificates are not in force yet");
@@ -154,7 +162,11 @@ pub async fn keep(mut keeper: CertificateSync<'_>, mut shutdown: Shutdown) {
             };
             keeper.account.rest();
             memory::trim_heap();
-            tokio::time::sleep(delay).await;
+            let is_told = |node: &ObservedNode| node.is_some() && told_by(node) != told;
+            tokio::select! {
+                () = tokio::time::sleep(delay) => {}
+                _told = keeper.seen.wait_for(is_told) => {}
+            }
         }
     };
     tokio::select! {
@@ -237,6 +249,11 @@ impl CertificateSync<'_> {
         Ok(())
     }
 
+    /// What the controller told last.
+    fn told(&self) -> Option<String> {
+        told_by(&self.seen.borrow())
+    }
+
     /// Whether the Node says that this ControllerConfig is followed.
     fn is_done(&self, metadata: &Metadata) -> bool {
         let node = desired::latest(&self.seen);
@@ -247,6 +264,11 @@ impl CertificateSync<'_> {
                 .all(|(key, value)| node.annotation(key) == Some(value))
         })
     }
+}
+
+fn told_by(node: &ObservedNode) -> Option<String> {
+    let told = node.as_ref()?.annotation(annotation::CERTIFICATES);
+    told.map(str::to_owned)
 }
 
 /// What was read; nothing where there is none.

@@ -174,10 +174,28 @@ async fn look(
     is_compared: bool,
     calls: Vec<Call>,
 ) -> Result<(), Error> {
+    let (_seen_by, seen) = watch::channel(Some(seen_node(known)));
+    let act = async |keeper: CertificateSync<'_>| {
+        let looked = Box::pin(keeper.look(is_compared)).await;
+        keeper.reporter.flush().await;
+        looked
+    };
+    with_keeper(host, seen, calls, act).await
+}
+
+fn seen_node(annotations: &Value) -> Arc<node::view::Node> {
+    Arc::new(serde_json::from_value(node(annotations)).unwrap())
+}
+
+/// Has the keeper of a host `act`, whose Node is seen in `seen`, until it ends.
+async fn with_keeper<T>(
+    host: &Host,
+    seen: watch::Receiver<ObservedNode>,
+    calls: Vec<Call>,
+    act: impl AsyncFnOnce(CertificateSync<'_>) -> T,
+) -> T {
     let (script, client) = Script::start(calls);
     let access = Arc::new(Access::of_client(client));
-    let seen_node = serde_json::from_value(node(known)).unwrap();
-    let (_seen_by, seen) = watch::channel(Some(Arc::new(seen_node)));
     let (_trigger, shutdown) = shutdown::pair();
     let (writer, writing) =
         NodeWriter::new(Arc::clone(&access), "worker-1", seen.clone(), shutdown);
@@ -205,14 +223,68 @@ async fn look(
     };
     let work = async {
         tokio::select! {
-            looked = Box::pin(keeper.look(is_compared)) => {
-                reporter.flush().await;
-                looked
-            }
+            done = act(keeper) => done,
             ((), ()) = async { tokio::join!(writing, speaking) } => panic!("the writers ended"),
         }
     };
-    Box::pin(script.drive(work)).await
+    let done = Box::pin(script.drive(work)).await;
+    assert_eq!(script.remaining(), 0);
+    done
+}
+
+/// For half a day nothing is asked for; once the controller tells of others, they are read at once.
+#[tokio::test(start_paused = true)]
+async fn what_the_controller_tells_is_followed_at_once_and_nothing_else_is_asked_for() {
+    let host = Host::new();
+    let marks = |version: &str| json!({SYNCED: version, OBSERVED: "false"});
+    let told = |version: &str, told: &str| {
+        let mut annotations = marks(version);
+        annotations[annotation::CERTIFICATES] = json!(told);
+        annotations
+    };
+    let (seen_by, seen) = watch::channel(Some(seen_node(&told("7", "one"))));
+    let calls = vec![
+        Call::get(PATH, Reply::ok(config("7", ONE))),
+        no_map(),
+        Call::get(PATH, Reply::ok(config("8", TWO))),
+        no_map(),
+        says(&json!({SYNCED: "8"})),
+    ];
+    let act = async |keeper: CertificateSync<'_>| {
+        let (trigger, shutdown) = shutdown::pair();
+        let watch = async {
+            tokio::time::sleep(SELDOM / 2 - Duration::from_mins(1)).await;
+            assert_eq!(host.read(KUBELET_CA).as_deref(), Some(ONE));
+            seen_by.send_replace(Some(seen_node(&told("7", "two"))));
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            assert_eq!(host.read(KUBELET_CA).as_deref(), Some(TWO));
+            trigger.fire();
+        };
+        tokio::join!(keep(keeper, shutdown), watch);
+    };
+    with_keeper(&host, seen, calls, act).await;
+}
+
+/// Without a word of the controller the ControllerConfig is asked for now and then.
+#[tokio::test(start_paused = true)]
+async fn where_nothing_is_told_a_host_asks_by_itself() {
+    let host = Host::new();
+    let (_seen_by, seen) =
+        watch::channel(Some(seen_node(&json!({SYNCED: "7", OBSERVED: "false"}))));
+    let calls = vec![
+        Call::get(PATH, Reply::ok(config("7", ONE))),
+        no_map(),
+        Call::get(PATH, Reply::ok(head("7"))),
+    ];
+    let act = async |keeper: CertificateSync<'_>| {
+        let (trigger, shutdown) = shutdown::pair();
+        let watch = async {
+            tokio::time::sleep(PACE).await;
+            trigger.fire();
+        };
+        tokio::join!(keep(keeper, shutdown), watch);
+    };
+    with_keeper(&host, seen, calls, act).await;
 }
 
 #[tokio::test]
