@@ -20,21 +20,45 @@ pub fn mismatches(
     units: &mut dyn Units,
     expectations: &[Expectation],
 ) -> Vec<Mismatch> {
+    let mut accounts = KnownAccounts::new(root);
     let seen: Vec<Seen> = expectations
         .iter()
-        .map(|each| observe(root, units, each))
+        .map(|each| observe((root, &mut accounts), units, each))
         .collect();
     judge(expectations.iter().zip(&seen))
 }
 
+/// The accounts of a root, read once for all files.
+struct KnownAccounts<'a> {
+    root: &'a Root,
+    read: Option<Accounts>,
+}
+
+impl<'a> KnownAccounts<'a> {
+    const fn new(root: &'a Root) -> Self {
+        Self { root, read: None }
+    }
+
+    fn get(&mut self) -> Result<&Accounts, StepError> {
+        match &mut self.read {
+            Some(read) => Ok(read),
+            none => Ok(none.insert(Accounts::read(self.root)?)),
+        }
+    }
+}
+
 /// Observes the host for one expectation. A failed read becomes [`Seen::Unreadable`].
-fn observe(root: &Root, units: &mut dyn Units, expectation: &Expectation) -> Seen {
-    try_observe(root, units, expectation)
+fn observe(
+    host: (&Root, &mut KnownAccounts<'_>),
+    units: &mut dyn Units,
+    expectation: &Expectation,
+) -> Seen {
+    try_observe(host, units, expectation)
         .unwrap_or_else(|error| Seen::Unreadable(Chain(&error).to_string()))
 }
 
 fn try_observe(
-    root: &Root,
+    (root, accounts): (&Root, &mut KnownAccounts<'_>),
     units: &mut dyn Units,
     expectation: &Expectation,
 ) -> Result<Seen, StepError> {
@@ -50,7 +74,7 @@ fn try_observe(
             let is_it = |present: &&String| kargs::unquoted(present) == argument;
             Seen::Times(present.iter().filter(is_it).count())
         }
-        Expectation::File { path, file } => observe_file(root, path, &file.owner)?,
+        Expectation::File { path, file } => observe_file((root, accounts), path, &file.owner)?,
         Expectation::Masked { unit } => seen(root.look(&links::unit_path(root, unit)?)?, |_| {
             Ok(Owners::ROOT)
         })?,
@@ -75,11 +99,15 @@ fn try_observe(
 }
 
 /// Names the owner as the expectation does where it is the same account.
-fn observe_file(root: &Root, path: &str, expected: &Owners) -> Result<Seen, StepError> {
+fn observe_file(
+    (root, accounts): (&Root, &mut KnownAccounts<'_>),
+    path: &str,
+    expected: &Owners,
+) -> Result<Seen, StepError> {
     let found = root.inspect(path)?;
     seen(found, |OwnerIds { uid, gid }| {
         let Owners { user, group } = expected;
-        let accounts = Accounts::read(root)?;
+        let accounts = accounts.get()?;
         // An account that does not exist owns nothing.
         let is_user = accounts.uid(user).is_ok_and(|id| id == uid);
         let is_group = accounts.gid(group).is_ok_and(|id| id == gid);
