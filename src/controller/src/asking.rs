@@ -7,8 +7,10 @@ use std::time::Duration;
 use cluster::wire;
 use jiff::{SignedDuration, Timestamp};
 use pool::policy::{QueryAnswers, SeenDrains};
+use promql::MetricsServer;
 
-use crate::reconcile::{Controller, Observed};
+use crate::context::Context;
+use crate::observed::Observed;
 
 /// How long a count of pods counts.
 const COUNTED_FOR: SignedDuration = SignedDuration::from_secs(30);
@@ -23,72 +25,66 @@ pub(crate) struct Asked {
     blocked_pods: Option<(Timestamp, BTreeMap<String, usize>)>,
 }
 
-impl Controller {
-    /// Notes which nodes of the pool are being drained: since when is this program's observation.
-    pub(crate) fn note_drains(&self, observed: &mut Observed) {
-        let view = &observed.pool.view;
-        let (name, now) = (view.name.clone(), (self.clock)());
-        let members = observed.members.values().map(AsRef::as_ref);
-        let mut states = self.state();
-        let drains: &mut SeenDrains = &mut states.entry(name).or_default().drains;
-        drains.note(view.target.as_deref().unwrap_or_default(), members, now);
-        observed.pool.view.facts.drains = drains.clone();
-    }
+/// Notes which nodes of the pool are being drained: since when is this program's observation.
+pub(crate) fn note_drains(drains: &mut SeenDrains, observed: &mut Observed, now: Timestamp) {
+    let view = &observed.pool.view;
+    let members = observed.members.values().map(AsRef::as_ref);
+    drains.note(view.target.as_deref().unwrap_or_default(), members, now);
+    observed.pool.view.facts.drains = drains.clone();
+}
 
-    /// Asks what the pool's policy decides by, where a node waits and the last answer is too old.
-    /// A server of metrics that does not answer is an answer; the API server must.
-    pub(crate) async fn ask_for_policy(&self, observed: &mut Observed) -> Result<(), wire::Error> {
-        let view = &observed.pool.view;
-        let (Some(policy), Some(target)) = (&view.policy, &view.target) else {
-            return Ok(());
-        };
-        let mut members = observed.members.values();
-        let has_waiting = members.any(|node| !node.status.is_assigned_to(target));
-        if !has_waiting || !view.is_rolling() {
-            return Ok(());
-        }
-        let name = view.name.clone();
-        let take = || std::mem::take(&mut self.state().entry(name.clone()).or_default().asked);
-        let mut asked = take();
-        for query in policy.analysis() {
-            if query.is_due(&asked.answers, (self.clock)()) {
-                let answer = self
-                    .metrics_server
-                    .sample(self.requests.access(), &query.query);
-                let answer = tokio::time::timeout(ANSWER, answer).await;
-                let answer = answer.unwrap_or_else(|_| {
-                    Err(format!("the server did not answer within {ANSWER:?}"))
-                });
-                match &answer {
-                    Ok(true) => {}
-                    Ok(false) => tracing::info!(pool = name, query = query.name, "analysis is 0"),
-                    Err(why) => tracing::warn!(
-                        pool = name,
-                        query = query.name,
-                        error = why,
-                        "analysis has no answer"
-                    ),
-                }
-                let answered = ((self.clock)(), answer);
-                asked.answers.insert(query.query.clone(), answered);
-            }
-        }
-        let is_wanted = |query: &String| policy.analysis().iter().any(|it| it.query == *query);
-        asked.answers.retain(|query, _| is_wanted(query));
-        if policy.needs_blocked_pods() {
-            let now = (self.clock)();
-            let is_new = |(at, _): &(Timestamp, _)| now.duration_since(*at).abs() < COUNTED_FOR;
-            if !asked.blocked_pods.as_ref().is_some_and(is_new) {
-                asked.blocked_pods = Some((now, self.requests.count_blocked_pods().await?));
-            }
-        }
-        let facts = &mut observed.pool.view.facts;
-        facts.answers.clone_from(&asked.answers);
-        let counted = asked.blocked_pods.as_ref();
-        facts.blocked_pods = counted
-            .map(|(_, counts)| counts.clone())
-            .unwrap_or_default();
-        self.state().entry(name).or_default().asked = asked;
-        Ok(())
+/// Asks what the pool's policy decides by, where a node waits and the last answer is too old. A
+/// server of metrics that does not answer is an answer; the API server must.
+pub(crate) async fn ask(
+    context: &Context,
+    server: &MetricsServer,
+    asked: &mut Asked,
+    observed: &mut Observed,
+) -> Result<(), wire::Error> {
+    let view = &observed.pool.view;
+    let (Some(policy), Some(target)) = (&view.policy, &view.target) else {
+        return Ok(());
+    };
+    let mut members = observed.members.values();
+    let has_waiting = members.any(|node| !node.status.is_assigned_to(target));
+    if !has_waiting || !view.is_rolling() {
+        return Ok(());
     }
+    let name = &view.name;
+    for query in policy.analysis() {
+        if query.is_due(&asked.answers, context.now()) {
+            let answer = server.sample(context.requests.access(), &query.query);
+            let answer = tokio::time::timeout(ANSWER, answer).await;
+            let answer = answer
+                .unwrap_or_else(|_| Err(format!("the server did not answer within {ANSWER:?}")));
+            match &answer {
+                Ok(true) => {}
+                Ok(false) => tracing::info!(pool = name, query = query.name, "analysis is 0"),
+                Err(why) => tracing::warn!(
+                    pool = name,
+                    query = query.name,
+                    error = why,
+                    "analysis has no answer"
+                ),
+            }
+            let answered = (context.now(), answer);
+            asked.answers.insert(query.query.clone(), answered);
+        }
+    }
+    let is_wanted = |query: &String| policy.analysis().iter().any(|it| it.query == *query);
+    asked.answers.retain(|query, _| is_wanted(query));
+    if policy.needs_blocked_pods() {
+        let now = context.now();
+        let is_new = |(at, _): &(Timestamp, _)| now.duration_since(*at).abs() < COUNTED_FOR;
+        if !asked.blocked_pods.as_ref().is_some_and(is_new) {
+            asked.blocked_pods = Some((now, context.requests.count_blocked_pods().await?));
+        }
+    }
+    let facts = &mut observed.pool.view.facts;
+    facts.answers.clone_from(&asked.answers);
+    let counted = asked.blocked_pods.as_ref();
+    facts.blocked_pods = counted
+        .map(|(_, counts)| counts.clone())
+        .unwrap_or_default();
+    Ok(())
 }

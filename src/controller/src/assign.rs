@@ -13,7 +13,8 @@ use pool::view::PoolView;
 use pool::write::{ClusterFacts, NodeWrite};
 use tokio::sync::Semaphore;
 
-use crate::reconcile::{Observed, WRITES};
+use crate::context::WRITES;
+use crate::observed::Observed;
 use crate::requests::Requests;
 use crate::store::Store;
 

@@ -13,25 +13,29 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use serde_json::{Value, json};
 
-use crate::reconcile::Controller;
+use crate::context::Context;
 
 /// Certificates that are named; of a bundle of a whole OS the others would make the object too
 /// large.
 const MOST: usize = 1000;
 
-impl Controller {
-    /// Names the certificates in the status of the ControllerConfig, where it does not.
-    pub(crate) async fn reconcile_certificates(&self) -> Result<Next, wire::Error> {
-        let config = self.store.controller_configs.get(controller_config::NAME);
-        let Some(config) = config else {
-            return Ok(Next::Gone);
-        };
-        if let Some(change) = change(&config) {
-            let written = self.requests.set_controller_config_status(&change).await?;
-            self.store.controller_configs.refresh(written);
-        }
-        Ok(Next::Settled)
+/// Names the certificates in the status of the ControllerConfig, where it does not.
+pub(crate) async fn reconcile(context: &Context) -> Result<Next, wire::Error> {
+    let config = context
+        .store
+        .controller_configs
+        .get(controller_config::NAME);
+    let Some(config) = config else {
+        return Ok(Next::Gone);
+    };
+    if let Some(change) = change(&config) {
+        let written = context
+            .requests
+            .set_controller_config_status(&change)
+            .await?;
+        context.store.controller_configs.refresh(written);
     }
+    Ok(Next::Settled)
 }
 
 /// The patch of the status, guarded by the version of the object that was read; nothing where it

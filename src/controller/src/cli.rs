@@ -13,10 +13,9 @@ use operator::cli::{ClientArgs, LeaderArgs};
 use promql::MetricsServer;
 
 use crate::duties::Duties;
-use crate::process::USER_AGENT;
-use crate::release::ReleaseVersion;
 use crate::rendering::preview::ReleasePreview;
 use crate::unused::Retention;
+use crate::version::{ReleaseVersion, USER_AGENT};
 
 /// Where a pod has the files of its service account.
 const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";

@@ -1,7 +1,7 @@
 //! Which of the program's duties a process has. They share nothing but the cluster's objects, so
 //! that two processes can divide them, each under a lease of its own.
 
-use crate::watches::Work;
+use crate::work::Work;
 
 /// Duties of a process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]

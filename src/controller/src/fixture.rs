@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::configs::ConfigMeta;
-use crate::foreign::Asking;
+use crate::store::foreign::Asking;
 use crate::store::{Pool, SettingsMeta, Snapshot, Store};
 use crate::version::{BUILD, VERSION};
 

@@ -1,6 +1,5 @@
 //! MachineConfigs that other objects ask for: decided by the crate `generated`, stored here.
 //!
-//! - [`caches`]: the objects that they are generated from
 //! - `bases`: what of the base configurations is read
 //! - `cluster_wide`: what one object asks for all built-in pools
 //! - `setting`: an object that selects pools, and what is written to it
@@ -8,14 +7,13 @@
 //! - `storing`: a generated MachineConfig is made, restored or removed
 
 mod bases;
-pub mod caches;
 mod cluster_wide;
 mod setting;
 mod storing;
 mod templates;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use api::machineconfiguration::{ContainerRuntimeConfig, KubeletConfig};
 use cluster::cache::Table;
@@ -27,13 +25,13 @@ use generated::runtime;
 use operator::Next;
 
 use self::bases::BaseFile;
-use self::caches::Whole;
 use self::setting::Setting;
 use self::storing::{Stored, Storing};
+use crate::context::{Context, lock};
+use crate::controller_config;
 use crate::metrics::SettingState;
-use crate::reconcile::Controller;
-use crate::rendering::inputs;
-use crate::store::{Pool, Snapshot};
+use crate::store::generators::Whole;
+use crate::store::{Pool, Snapshot, Store};
 use crate::version::BUILD;
 
 /// What is remembered from one reconcile to the next. All of it can be lost.
@@ -68,39 +66,43 @@ struct Fingerprint {
     pull_secret: Option<String>,
 }
 
-impl Controller {
-    /// Whether there is anything to generate, or to remove.
-    pub(crate) fn has_generated(&self) -> bool {
-        !self.store.generators.tables().is_empty()
-            || templates::source(&self.store.snapshot()).is_some()
-            || cluster_wide::leftovers(&self.store.configs.table())
-                .next()
-                .is_some()
-    }
+/// Whether there is anything to generate, or to remove.
+pub(crate) fn has_generated(store: &Store) -> bool {
+    !store.generators.tables().is_empty()
+        || templates::source(&store.snapshot()).is_some()
+        || cluster_wide::leftovers(&store.configs.table())
+            .next()
+            .is_some()
+}
 
+/// Generates what is asked for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Generating<'a> {
+    pub(crate) context: &'a Context,
+    pub(crate) state: &'a Mutex<GeneratingState>,
+}
+
+impl Generating<'_> {
     /// Generates what is asked for, and reports on the objects that ask.
-    pub(crate) async fn reconcile_generated(
-        &self,
-        snapshot: &Snapshot,
-    ) -> Result<Next, wire::Error> {
+    pub(crate) async fn reconcile(&self, snapshot: &Snapshot) -> Result<Next, wire::Error> {
         let own = snapshot.version.as_str();
         let config = snapshot.controller_config();
-        if let Some(why) = config.and_then(|config| inputs::foreign(config, own)) {
+        if let Some(why) = config.and_then(|config| controller_config::foreign(config, own)) {
             tracing::debug!(reason = why, "nothing is generated yet");
             return Ok(Next::Settled);
         }
         let pools = facts(snapshot);
         let seen = fingerprint(snapshot, &pools);
-        if self.generating().settled.as_ref() == Some(&seen) {
+        if lock(self.state).settled.as_ref() == Some(&seen) {
             return Ok(Next::Settled);
         }
         if !self.reconcile_templates(snapshot, &pools).await? {
             return Ok(Next::Retry);
         }
         // With the base configurations, which the others are laid over.
-        let snapshot = &self.store.snapshot();
+        let snapshot = &self.context.store.snapshot();
         let config = snapshot.controller_config();
-        if let Some(why) = config.and_then(inputs::unsettled) {
+        if let Some(why) = config.and_then(controller_config::unsettled) {
             tracing::debug!(reason = why, "nothing is generated yet");
             return Ok(Next::Settled);
         }
@@ -111,7 +113,7 @@ impl Controller {
             return Ok(Next::Retry);
         }
         // Not what is known now: an edit that came meanwhile was not compared.
-        self.generating().settled = Some(seen);
+        lock(self.state).settled = Some(seen);
         Ok(Next::Settled)
     }
 
@@ -194,8 +196,8 @@ impl Controller {
         let mut result = outcome.result.clone();
         if result.is_ok() {
             if let Some(change) = setting::claim(&object, outcome) {
-                object = self.requests.change(&object, "", &change).await?;
-                S::cache(&self.store.generators).refresh(object.clone());
+                object = self.context.requests.change(&object, "", &change).await?;
+                S::cache(&self.context.store.generators).refresh(object.clone());
             }
             for config in wanted {
                 match self.store_generated(snapshot, config).await? {
@@ -211,14 +213,18 @@ impl Controller {
                 object = self.release(snapshot, &object, &outcome.configs).await?;
             }
         }
-        let now = (self.clock)();
+        let now = self.context.now();
         if let Some(change) = setting::report(&object, (&result, &outcome.remarks), now) {
             if let Err(why) = &result {
                 let (kind, name) = (S::KIND.as_str(), object.name());
                 tracing::warn!(kind, name, reason = why, "refused options of pools");
             }
-            let written = self.requests.change(&object, "/status", &change).await?;
-            S::cache(&self.store.generators).refresh(written);
+            let written = self
+                .context
+                .requests
+                .change(&object, "/status", &change)
+                .await?;
+            S::cache(&self.context.store.generators).refresh(written);
         }
         Ok(true)
     }
@@ -248,9 +254,9 @@ impl Controller {
             }
         }
         let change = setting::without_finalizers(object, &gone);
-        let written: S = self.requests.change(object, "", &change).await?;
+        let written: S = self.context.requests.change(object, "", &change).await?;
         if object.meta().deletion_timestamp.is_none() {
-            S::cache(&self.store.generators).refresh(written.clone());
+            S::cache(&self.context.store.generators).refresh(written.clone());
         }
         Ok(written)
     }

@@ -13,13 +13,17 @@
 //! - [`process`]: one process, from its start to its end
 //! - [`duties`]: which of the duties a process has
 //! - [`metrics_clients`]: who may read metrics over HTTPS
-//! - [`version`]: which build this is
+//! - [`version`]: which build this is, and of which release
+//! - [`work`]: what is reconciled alone
+//! - `context`: what every part of the work uses
 //! - [`store`]: what is known of the cluster, kept up to date
 //! - [`configs`]: what is kept of a MachineConfig: never its content
-//! - [`foreign`]: kinds that nothing here handles
+//! - `controller_config`: what the ControllerConfig says
+//! - `merge_patch`: merge patches of whole objects
 //! - [`stored`]: whether a stored object is what was rendered
 //! - [`watches`]: what is watched, and which work a change wakes
 //! - [`requests`]: each request that is ever sent
+//! - [`observed`]: a pool and its nodes at one moment
 //! - [`reconcile`]: one pool: observed, decided, assigned, reported
 //! - [`generating`]: MachineConfigs that other objects ask for
 //! - [`rendering`]: the configuration of a pool
@@ -39,15 +43,18 @@ pub mod assign;
 pub mod certificates;
 pub mod cli;
 pub mod configs;
+mod context;
+mod controller_config;
 pub mod duties;
 pub mod events;
 #[cfg(test)]
 mod fixture;
-pub mod foreign;
 pub mod generating;
+mod merge_patch;
 pub mod metrics;
 pub mod metrics_clients;
 pub mod node_objects;
+pub mod observed;
 pub mod process;
 pub mod reconcile;
 pub mod release;
@@ -60,3 +67,4 @@ pub mod stored;
 pub mod unused;
 pub mod version;
 pub mod watches;
+pub mod work;

@@ -28,10 +28,8 @@ use crate::metrics_clients;
 use crate::reconcile::Controller;
 use crate::requests::Requests;
 use crate::store::Store;
+use crate::version::USER_AGENT;
 use crate::watches::watch_all;
-
-/// What the process calls itself in requests.
-pub(crate) const USER_AGENT: &str = concat!("mcc/", env!("CARGO_PKG_VERSION"));
 
 /// How long all requests of a rendering may take.
 const RENDER: Duration = Duration::from_mins(2);

@@ -6,7 +6,7 @@
 mod publishing;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use chassis::report::Chain;
 use cluster::cache::WatchEvent;
@@ -16,12 +16,9 @@ use futures::StreamExt as _;
 use futures::stream;
 use jiff::{SignedDuration, Timestamp};
 use operator::{Next, Reconcile};
-use pool::claim::ClaimState;
 use pool::membership::{Conflict, claim_holder, lost_pool, partner};
-use pool::node::NodeView;
 use pool::policy::{RolloutPolicy, SeenDrains};
 use pool::rehearsal::rehearser;
-use pool::rollout::{RolloutDecision, decide_beside};
 use pool::status::{StatusInput, status};
 use pool::unhandled::{Hold, unhandled};
 use pool::view::PoolView;
@@ -29,34 +26,30 @@ use pool::write::{ClusterFacts, NodeWrite};
 use promql::MetricsServer;
 use tokio::sync::Semaphore;
 
-use crate::asking::Asked;
+use crate::asking::{self, Asked};
 use crate::assign::{Assigner, Round};
+use crate::certificates;
+use crate::context::{Context, WRITES, lock};
 use crate::duties::Duties;
 use crate::events::{Unlabelled, UntoldAssignments};
-use crate::generating::{self, GeneratingState};
+use crate::generating::{self, Generating, GeneratingState};
 use crate::metrics::ControllerMetrics;
-use crate::process::USER_AGENT;
-use crate::release::operating::OsImages;
-use crate::release::steps::ReleaseStep;
+use crate::node_objects;
+use crate::observed::Observed;
+use crate::release::operating::{Operating, ReleaseState};
 use crate::rendering::{self, Last, inputs};
 use crate::reporting;
 use crate::requests::Requests;
+use crate::settings;
 use crate::store::{Pool, SettingsMeta, Snapshot, Store};
 use crate::stored::{self, CheckedTarget};
-use crate::unused::Retention;
-use crate::watches::Work;
-
-/// Writes of one pool's nodes that are under way at once: a rollout begins with a taint on each
-/// node.
-pub(crate) const WRITES: usize = 16;
+use crate::unused::{self, Retention};
+use crate::version::USER_AGENT;
+use crate::work::Work;
 
 /// Assignments of all pools that are under way at once. Each has a connection, and an API server
 /// that is flooded with writes ends the watches that bring what they change.
 const ASSIGNMENTS: usize = 24;
-
-/// What else is written to nodes and their objects at once, for all pools: a rollout begins with a
-/// taint on each of thousands of nodes, and assignments must not wait behind them.
-const OTHER_WRITES: usize = 16;
 
 /// A time that a rollout policy waits for may be a moment ahead.
 const SHORTEST_WAIT: SignedDuration = SignedDuration::from_secs(1);
@@ -65,41 +58,33 @@ const SHORTEST_WAIT: SignedDuration = SignedDuration::from_secs(1);
 #[derive(Debug)]
 pub struct Controller {
     duties: Duties,
-    pub(crate) requests: Requests,
-    pub(crate) store: Store,
-    pub(crate) recorder: Recorder,
-    metrics: Arc<ControllerMetrics>,
-    pub(crate) clock: fn() -> Timestamp,
+    pub(crate) context: Context,
     /// Which unused configurations are kept.
-    pub(crate) retention: Retention,
+    retention: Retention,
     /// The node that it runs on, if that is known.
     node: Option<String>,
     /// Who answers the queries of rollout policies.
-    pub(crate) metrics_server: MetricsServer,
+    metrics_server: MetricsServer,
     pools: Mutex<BTreeMap<String, PoolState>>,
     assignments: Semaphore,
-    pub(crate) other_writes: Semaphore,
     /// The settings whose status is as it should be. Only a change of them can make it wrong.
-    pub(crate) settled: Mutex<Option<SettingsMeta>>,
-    /// OS images of rendered configurations, as far as they were read.
-    os_images: Mutex<OsImages>,
+    settled: Mutex<Option<SettingsMeta>>,
+    release: ReleaseState,
     /// Managed nodes that no pool selects, as they were last reported.
     orphans: Mutex<BTreeSet<String>>,
     /// Nodes that did not get the labels of the pool they were made for, as last reported.
     unlabelled: Mutex<BTreeMap<String, Unlabelled>>,
     generating: Mutex<GeneratingState>,
-    /// The step of the release that is under way, and since when.
-    release_clock: Mutex<Option<(ReleaseStep, Timestamp)>>,
 }
 
 /// What is remembered of a pool from one reconcile to the next. All of it can be lost.
 #[derive(Debug, Default)]
-pub(crate) struct PoolState {
-    pub(crate) rendering: Option<Last>,
+struct PoolState {
+    rendering: Option<Last>,
     checked: Option<CheckedTarget>,
-    pub(crate) asked: Asked,
+    asked: Asked,
     /// Drains of its nodes, and when they were first seen.
-    pub(crate) drains: SeenDrains,
+    drains: SeenDrains,
     /// Generation for which an event said that a selector takes everything.
     warned: Option<i64>,
     /// When its status was written last.
@@ -107,57 +92,19 @@ pub(crate) struct PoolState {
     untold: UntoldAssignments,
 }
 
-/// A pool and its nodes at one moment.
-#[derive(Debug)]
-pub struct Observed {
-    /// The pool.
-    pub pool: Pool,
-    /// Its nodes, by name.
-    pub members: BTreeMap<String, Arc<NodeView>>,
-    /// Nodes of another pool that share its budget.
-    pub peers: Vec<Arc<NodeView>>,
-    /// The pool that holds its claims, where that is another one.
-    pub holder: Option<Pool>,
-}
-
-impl Observed {
-    /// Decides which of the nodes are assigned the pool's configuration.
-    fn decide(&self, now: Timestamp) -> RolloutDecision {
-        let peers: Vec<&NodeView> = self.peers.iter().map(Arc::as_ref).collect();
-        decide_beside(&self.pool.view, &self.members(), &peers, now)
-    }
-
-    fn members(&self) -> Vec<&NodeView> {
-        self.members.values().map(Arc::as_ref).collect()
-    }
-
-    /// Whether a node was claimed in a version that has not been read yet.
-    fn is_behind_the_claim(&self) -> bool {
-        let claim = &self.pool.view.claim;
-        let mut members = self.members.values();
-        members.any(|node| claim.state_of(node) == ClaimState::Ahead)
-    }
-
-    /// Puts a node as it was written in the place of the one that was read.
-    pub fn replace(&mut self, node: NodeView) {
-        if let Some(known) = self.members.get_mut(&node.name) {
-            *known = Arc::new(node);
-        }
-    }
-}
-
 impl Reconcile for Controller {
     type Key = Work;
     type Error = wire::Error;
 
     fn keys(&self) -> Vec<Work> {
-        let pools = self.store.pools.table();
+        let pools = self.context.store.pools.table();
         let pools = pools
             .values()
             .map(|pool| Work::Pool(pool.view.name.clone()));
-        let has_generated = self.has_generated();
-        let has_release = self.store.has_release();
+        let has_generated = generating::has_generated(&self.context.store);
+        let has_release = self.context.store.has_release();
         let has_config = self
+            .context
             .store
             .controller_configs
             .table()
@@ -180,16 +127,22 @@ impl Reconcile for Controller {
     }
 
     async fn reconcile(&self, work: &Work) -> Result<Next, wire::Error> {
-        let snapshot = self.store.snapshot();
+        let snapshot = self.context.store.snapshot();
         self.forget_deleted(&snapshot);
         let result = match work {
             Work::NewNodes => Ok(self.label_new_nodes(&snapshot).await),
-            Work::NodeObjects => Ok(self.reconcile_node_objects(&snapshot).await),
-            Work::Unused => Ok(self.remove_unused(&snapshot).await),
-            Work::Settings => self.reconcile_settings().await,
-            Work::Certificates => self.reconcile_certificates().await,
-            Work::Generated => Box::pin(self.reconcile_generated(&snapshot)).await,
-            Work::Release => Box::pin(self.reconcile_release(&snapshot)).await,
+            Work::NodeObjects => Ok(node_objects::reconcile(&self.context, &snapshot).await),
+            Work::Unused => Ok(unused::remove(&self.context, self.retention, &snapshot).await),
+            Work::Settings => settings::reconcile_kept(&self.context, &self.settled).await,
+            Work::Certificates => certificates::reconcile(&self.context).await,
+            Work::Generated => {
+                let (context, state) = (&self.context, &self.generating);
+                Box::pin(Generating { context, state }.reconcile(&snapshot)).await
+            }
+            Work::Release => {
+                let (context, state) = (&self.context, &self.release);
+                Box::pin(Operating { context, state }.reconcile(&snapshot)).await
+            }
             Work::Pool(name) => Box::pin(self.reconcile_pool(&snapshot, name)).await,
         };
         match result {
@@ -213,11 +166,7 @@ impl Controller {
     ) -> Self {
         Self {
             duties: Duties::All,
-            requests,
-            store,
-            recorder,
-            metrics,
-            clock,
+            context: Context::new(requests, store, recorder, metrics, clock),
             retention: Retention::DEFAULT,
             node: None,
             metrics_server: MetricsServer {
@@ -228,13 +177,11 @@ impl Controller {
             },
             pools: Mutex::new(BTreeMap::new()),
             assignments: Semaphore::const_new(ASSIGNMENTS),
-            other_writes: Semaphore::const_new(OTHER_WRITES),
             settled: Mutex::new(None),
-            os_images: Mutex::new(OsImages::new()),
+            release: ReleaseState::new(),
             orphans: Mutex::new(BTreeSet::new()),
             unlabelled: Mutex::new(BTreeMap::new()),
             generating: Mutex::new(GeneratingState::new()),
-            release_clock: Mutex::new(None),
         }
     }
 
@@ -289,8 +236,8 @@ impl Controller {
         }
         self.report_unlabelled(&unlabelled, snapshot);
         let writes = writes.into_iter().map(async |(write, pool)| {
-            let _turn = self.other_writes.acquire().await;
-            let result = self.requests.write_node(&write).await;
+            let _turn = self.context.other_writes.acquire().await;
+            let result = self.context.requests.write_node(&write).await;
             (write.node, pool, result)
         });
         let mut written = stream::iter(writes).buffered(WRITES);
@@ -299,7 +246,7 @@ impl Controller {
             match result {
                 Ok(written) => {
                     tracing::info!(node, pool, "gave a node its initial labels");
-                    self.store.nodes.refresh(written);
+                    self.context.store.nodes.refresh(written);
                 }
                 Err(error) if error.code() == Some(404) => {}
                 // A heartbeat changes a node, and wakes nothing.
@@ -357,9 +304,13 @@ impl Controller {
         if let Some(holder) = &observed.holder {
             observed.pool.view.claim = holder.view.claim.clone();
         }
-        self.note_drains(&mut observed);
+        {
+            let mut states = self.state();
+            let state = states.entry(observed.pool.view.name.clone()).or_default();
+            asking::note_drains(&mut state.drains, &mut observed, self.context.now());
+        }
         self.ask_for_policy(&mut observed).await?;
-        let mut decision = observed.decide((self.clock)());
+        let mut decision = observed.decide(self.context.now());
         let mut round = Round::default();
         if decision.has_writes() {
             if self.learn_claimed(snapshot, &observed.pool).await? {
@@ -367,13 +318,13 @@ impl Controller {
                 return Ok(Next::Retry);
             }
             let sender = Assigner {
-                requests: &self.requests,
-                store: &self.store,
+                requests: &self.context.requests,
+                store: &self.context.store,
                 turns: &self.assignments,
             };
             round = sender.assign(&mut observed, &mut decision, facts).await?;
         }
-        if self.store.pools.get(name).is_none() {
+        if self.context.store.pools.get(name).is_none() {
             // Deleted meanwhile: its nodes are another pool's.
             return Ok(Next::Gone);
         }
@@ -391,7 +342,7 @@ impl Controller {
             render_waits: render_waits.as_deref(),
             unhandled: &unhandled,
             certificates,
-            now: (self.clock)(),
+            now: self.context.now(),
         });
         reporting::stream(&mut after, stream);
         self.count(&observed, &decision, &after);
@@ -403,12 +354,21 @@ impl Controller {
             return Ok(Next::Retry);
         }
         let wakes_after = decision.wakes.map(|wakes| {
-            let left = wakes.duration_since((self.clock)()).max(SHORTEST_WAIT);
+            let left = wakes.duration_since(self.context.now()).max(SHORTEST_WAIT);
             left.unsigned_abs()
         });
         let waits = [report_after, told_after, wakes_after];
         let first = waits.into_iter().flatten().min();
         Ok(first.map_or(Next::Settled, Next::After))
+    }
+
+    /// Asks what the pool's policy decides by.
+    async fn ask_for_policy(&self, observed: &mut Observed) -> Result<(), wire::Error> {
+        let name = observed.pool.view.name.clone();
+        let mut asked = std::mem::take(&mut self.state().entry(name.clone()).or_default().asked);
+        asking::ask(&self.context, &self.metrics_server, &mut asked, observed).await?;
+        self.state().entry(name).or_default().asked = asked;
+        Ok(())
     }
 
     /// Renders the pool's configuration where something changed. The pool as it is then, and how
@@ -425,12 +385,15 @@ impl Controller {
             .or_default()
             .rendering
             .take();
-        let outcome = rendering::reconcile(&self.requests, snapshot, pool, &mut last).await;
+        let outcome = rendering::reconcile(&self.context.requests, snapshot, pool, &mut last).await;
         self.state().entry(name).or_default().rendering = last;
         let outcome = outcome?;
-        self.store.pools.refresh(outcome.pool.clone());
+        self.context.store.pools.refresh(outcome.pool.clone());
         if let Some(stored) = outcome.stored {
-            self.store.configs.apply(WatchEvent::Applied(stored));
+            self.context
+                .store
+                .configs
+                .apply(WatchEvent::Applied(stored));
         }
         self.say(&outcome.pool, &outcome.said);
         Ok((outcome.pool, outcome.result, outcome.waits))
@@ -447,10 +410,16 @@ impl Controller {
             return Ok(Some(Hold::MissingBase));
         }
         let target = pool.view.target.as_deref();
-        let known = target.and_then(|target| self.store.configs.get(target));
+        let known = target.and_then(|target| self.context.store.configs.get(target));
         let name = &pool.view.name;
         let mut checked = self.state().entry(name.clone()).or_default().checked.take();
-        let hold = stored::hold(&self.requests, &pool.view, known.as_deref(), &mut checked).await;
+        let hold = stored::hold(
+            &self.context.requests,
+            &pool.view,
+            known.as_deref(),
+            &mut checked,
+        )
+        .await;
         self.state().entry(name.clone()).or_default().checked = checked;
         hold
     }
@@ -462,7 +431,7 @@ impl Controller {
         unknown.retain(|node| snapshot.nodes.get(node).is_none());
         let reads = unknown
             .into_iter()
-            .map(async |node| self.requests.has_node(&node).await);
+            .map(async |node| self.context.requests.has_node(&node).await);
         let reads: Vec<_> = stream::iter(reads).buffered(WRITES).collect().await;
         for exists in reads {
             if exists? {
@@ -494,8 +463,8 @@ impl Controller {
             .collect();
         let writes = stream::iter(writes).map(|write| async move {
             // It is never closed.
-            let _turn = self.other_writes.acquire().await;
-            self.requests.write_node(&write).await
+            let _turn = self.context.other_writes.acquire().await;
+            self.context.requests.write_node(&write).await
         });
         let results: Vec<_> = writes.buffered(WRITES).collect().await;
         let mut is_finished = true;
@@ -503,7 +472,7 @@ impl Controller {
         for result in results {
             match result {
                 Ok(node) => {
-                    self.store.nodes.refresh(node.clone());
+                    self.context.store.nodes.refresh(node.clone());
                     observed.replace(node);
                 }
                 Err(error) if error.code() == Some(404) => {}
@@ -518,28 +487,20 @@ impl Controller {
     /// Forgets pools that do not exist any more, and their series with them; counts what belongs to
     /// no pool.
     fn forget_deleted(&self, snapshot: &Snapshot) {
-        self.metrics.set_settings(generating::states(snapshot));
-        self.metrics
+        self.context
+            .metrics
+            .set_settings(generating::states(snapshot));
+        self.context
+            .metrics
             .set_image_modes(snapshot.foreign.os_configs.values().count());
         self.state()
             .retain(|name, _| snapshot.pools.get(name).is_some());
-        self.metrics
+        self.context
+            .metrics
             .retain(|name| snapshot.pools.get(name).is_some());
     }
 
-    pub(crate) fn release_clock(&self) -> MutexGuard<'_, Option<(ReleaseStep, Timestamp)>> {
-        lock(&self.release_clock)
-    }
-
-    pub(crate) fn os_images(&self) -> MutexGuard<'_, OsImages> {
-        lock(&self.os_images)
-    }
-
-    pub(crate) fn generating(&self) -> MutexGuard<'_, GeneratingState> {
-        lock(&self.generating)
-    }
-
-    pub(crate) fn state(&self) -> MutexGuard<'_, BTreeMap<String, PoolState>> {
+    fn state(&self) -> MutexGuard<'_, BTreeMap<String, PoolState>> {
         lock(&self.pools)
     }
 }
@@ -561,11 +522,6 @@ fn follow_policy(snapshot: &Snapshot, pool: &mut PoolView) {
             pool.hold.get_or_insert(Hold::InvalidPolicy { why });
         }
     }
-}
-
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing panics while it is held; a poisoned lock still holds whole values.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -27,9 +27,9 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::{Value, json};
 
 use crate::configs::ConfigMeta;
-use crate::node_objects::NodeAssignment;
+use crate::merge_patch::replacement;
+use crate::store::node_objects::NodeAssignment;
 use crate::store::{Pool, SettingsMeta};
-use crate::stored::replacement;
 
 /// Who owns the fields that are written.
 const MANAGER: &str = "fieldManager=machine-config-controller";

@@ -5,7 +5,7 @@
 //! and `observedGeneration` with it, so that a node waits with an update instead of following an
 //! outdated policy.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use api::condition;
 use api::operator::MachineConfiguration;
@@ -23,7 +23,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use node_update::disruption::{Action, Error, Policies, merge};
 use operator::Next;
 
-use crate::reconcile::{Controller, lock};
+use crate::context::{Context, lock};
 use crate::reporting;
 use crate::requests::Requests;
 use crate::store::SettingsMeta;
@@ -37,36 +37,37 @@ const INVALID: &str = "InvalidNodeDisruptionPolicy";
 /// How many faults a message names before it only counts.
 const FAULTS: usize = 10;
 
-impl Controller {
-    /// Makes the cluster's settings, where there are none, and puts the node disruption policies in
-    /// force.
-    pub(crate) async fn reconcile_settings(&self) -> Result<Next, wire::Error> {
-        let known = match self.store.settings.get(machine_configuration::NAME) {
-            Some(known) => known,
-            None => match self.requests.create_settings().await? {
-                Some(created) => {
-                    tracing::info!("made the cluster's settings");
-                    let known = WatchEvent::Applied(created.clone());
-                    self.store.settings.apply(known);
-                    Arc::new(created)
-                }
-                // The cluster has no such kind, or another one was faster: the watch tells.
-                None => return Ok(Next::Gone),
-            },
-        };
-        let settled = || lock(&self.settled);
-        if settled().as_ref() == Some(known.as_ref()) {
-            return Ok(Next::Settled);
-        }
-        let now = (self.clock)();
-        let after = reconcile(&self.requests, &self.recorder, now).await?;
-        let Some(after) = after else {
-            return Ok(Next::Gone);
-        };
-        settled().replace(after.clone());
-        self.store.settings.refresh(after);
-        Ok(Next::Settled)
+/// Makes the cluster's settings, where there are none, and puts the node disruption policies in
+/// force.
+pub(crate) async fn reconcile_kept(
+    context: &Context,
+    settled: &Mutex<Option<SettingsMeta>>,
+) -> Result<Next, wire::Error> {
+    let known = match context.store.settings.get(machine_configuration::NAME) {
+        Some(known) => known,
+        None => match context.requests.create_settings().await? {
+            Some(created) => {
+                tracing::info!("made the cluster's settings");
+                let known = WatchEvent::Applied(created.clone());
+                context.store.settings.apply(known);
+                Arc::new(created)
+            }
+            // The cluster has no such kind, or another one was faster: the watch tells.
+            None => return Ok(Next::Gone),
+        },
+    };
+    let settled = || lock(settled);
+    if settled().as_ref() == Some(known.as_ref()) {
+        return Ok(Next::Settled);
     }
+    let now = context.now();
+    let after = reconcile(&context.requests, &context.recorder, now).await?;
+    let Some(after) = after else {
+        return Ok(Next::Gone);
+    };
+    settled().replace(after.clone());
+    context.store.settings.refresh(after);
+    Ok(Next::Settled)
 }
 
 /// Puts the policies in force into the status, where they differ, and reports a policy that cannot

@@ -1,4 +1,16 @@
 //! What is known of the cluster, kept up to date.
+//!
+//! - [`foreign`]: kinds that nothing here handles
+//! - [`generators`]: objects that MachineConfigs are generated from
+//! - [`node_objects`]: what is kept of MachineConfigNodes
+//! - [`release_maps`]: the `ConfigMap`s by which a release names its images
+//! - [`daemons`]: the DaemonSet of the node daemons
+
+pub mod daemons;
+pub mod foreign;
+pub mod generators;
+pub mod node_objects;
+pub mod release_maps;
 
 use std::sync::Arc;
 
@@ -15,13 +27,13 @@ use pool::membership::{InitialPool, Membership};
 use pool::node::NodeView;
 use pool::view::PoolView;
 
+use self::daemons::DaemonSets;
+use self::foreign::{ForeignCaches, ForeignTables};
+use self::generators::{SettingCaches, SettingTables};
+use self::node_objects::{LostObjects, MachineConfigNodes};
+use self::release_maps::{OS_IMAGE, ReleaseMaps};
 use crate::configs::ConfigMeta;
-use crate::foreign::{ForeignCaches, ForeignTables};
-use crate::generating::caches::{SettingCaches, SettingTables};
-use crate::node_objects::{LostObjects, MachineConfigNodes};
-use crate::release::ReleaseVersion;
-use crate::release::daemons::DaemonSets;
-use crate::release::images::{OS_IMAGE, ReleaseMaps};
+use crate::version::ReleaseVersion;
 
 /// A pool as it was read, and parsed.
 #[derive(Debug, Clone, PartialEq)]
@@ -417,6 +429,34 @@ impl Store {
             generators: self.generators.tables(),
             version: self.version.clone(),
             has_release: self.has_release(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cluster::cache::WatchEvent;
+    use serde_json::json;
+
+    use super::release_maps::ReleaseMap;
+    use super::*;
+    use crate::fixture::settled;
+
+    #[test]
+    fn only_a_controller_of_a_release_takes_its_images_over() {
+        let table = [("", false), ("0.0.1-snapshot", false), ("4.2.0", true)];
+        for (named, is_of_a_release) in table {
+            let store = Store {
+                version: ReleaseVersion::named(named),
+                ..Store::default()
+            };
+            settled().0.fill(&store);
+            assert!(!store.has_release(), "{named}");
+            let map = json!({ "metadata": { "name": OS_IMAGE, "resourceVersion": "1" } });
+            let map = ReleaseMap::parse(serde_json::from_value(map).unwrap());
+            store.os_image.apply(WatchEvent::Synced(vec![map]));
+            assert_eq!(store.has_release(), is_of_a_release, "{named}");
+            assert_eq!(store.snapshot().has_release, is_of_a_release);
         }
     }
 }

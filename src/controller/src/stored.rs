@@ -8,7 +8,6 @@ use cluster::wire;
 use machineconfig::name::{is_as_rendered, is_rendered_name};
 use pool::unhandled::Hold;
 use pool::view::PoolView;
-use serde_json::{Map, Value};
 
 use crate::configs::ConfigMeta;
 use crate::requests::Requests;
@@ -94,27 +93,6 @@ fn is_suspect(known: &ConfigMeta, pool: &PoolView) -> bool {
     is_rendered_name(&pool.name, &known.name) && (was_edited(known) || !is_of(known, pool))
 }
 
-/// The merge patch that makes `to` of `from`, and leaves nothing of `from`.
-pub(crate) fn replacement(from: &Value, to: &Value) -> Value {
-    let (Value::Object(from), Value::Object(to)) = (from, to) else {
-        return to.clone();
-    };
-    let mut patch = Map::new();
-    for (key, value) in to {
-        match from.get(key) {
-            Some(present) if present == value => {}
-            present => {
-                let present = present.unwrap_or(&Value::Null);
-                patch.insert(key.clone(), replacement(present, value));
-            }
-        }
-    }
-    for key in from.keys().filter(|key| !to.contains_key(*key)) {
-        patch.insert(key.clone(), Value::Null);
-    }
-    Value::Object(patch)
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -146,17 +124,5 @@ mod tests {
             let known = known(name, generation, uid);
             assert_eq!(is_suspect(&known, pool), is_looked_at, "{known:?}");
         }
-    }
-
-    #[test]
-    fn a_replacement_leaves_nothing_of_what_was_there() {
-        let from = json!({ "a": 1, "b": { "c": [1, 2], "d": "x" }, "e": {} });
-        let to = json!({ "a": 1, "b": { "c": [2] }, "f": { "g": true } });
-        assert_eq!(
-            replacement(&from, &to),
-            json!({ "b": { "c": [2], "d": null }, "e": null, "f": { "g": true } })
-        );
-        assert_eq!(replacement(&to, &to), json!({}));
-        assert_eq!(replacement(&json!(3), &to), to);
     }
 }

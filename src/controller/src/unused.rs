@@ -17,8 +17,8 @@ use operator::Next;
 use pool::unhandled::Hold;
 
 use crate::configs::ConfigMeta;
-use crate::events::Announcement;
-use crate::reconcile::Controller;
+use crate::context::Context;
+use crate::events::{Announcement, announce};
 use crate::store::Snapshot;
 
 /// Removals that are under way at once: the first pass over an old cluster removes hundreds, and
@@ -106,39 +106,38 @@ fn in_use(snapshot: &Snapshot) -> BTreeSet<&str> {
     pools.chain(nodes).flatten().collect()
 }
 
-impl Controller {
-    /// Removes the rendered configurations that nothing uses. One that is refused stays until the
-    /// next pass.
-    pub(crate) async fn remove_unused(&self, snapshot: &Snapshot) -> Next {
-        let mut each: Vec<(String, ConfigMeta)> = Vec::new();
-        for (pool, configs) in unused(snapshot, self.retention, (self.clock)()) {
-            each.extend(configs.into_iter().map(|it| (pool.to_owned(), it.clone())));
-        }
-        let removals = each.into_iter().map(async |(pool, config)| {
-            let result = self.requests.remove_config(&config).await;
-            (pool, config.name, result)
-        });
-        let mut removals = stream::iter(removals).buffered(REMOVALS);
-        let mut removed = BTreeMap::<String, Vec<String>>::new();
-        let mut next = Next::Settled;
-        while let Some((pool, config, result)) = removals.next().await {
-            match result {
-                Ok(()) => removed.entry(pool).or_default().push(config),
-                Err(error) => {
-                    tracing::warn!(pool, config, error = %Chain(&error), "cannot remove an unused configuration");
-                    if error.is_transient() {
-                        next = Next::Retry;
-                    }
+/// Removes the rendered configurations that nothing uses. One that is refused stays until the next
+/// pass.
+pub(crate) async fn remove(context: &Context, retention: Retention, snapshot: &Snapshot) -> Next {
+    let mut each: Vec<(String, ConfigMeta)> = Vec::new();
+    for (pool, configs) in unused(snapshot, retention, context.now()) {
+        each.extend(configs.into_iter().map(|it| (pool.to_owned(), it.clone())));
+    }
+    let removals = each.into_iter().map(async |(pool, config)| {
+        let result = context.requests.remove_config(&config).await;
+        (pool, config.name, result)
+    });
+    let mut removals = stream::iter(removals).buffered(REMOVALS);
+    let mut removed = BTreeMap::<String, Vec<String>>::new();
+    let mut next = Next::Settled;
+    while let Some((pool, config, result)) = removals.next().await {
+        match result {
+            Ok(()) => removed.entry(pool).or_default().push(config),
+            Err(error) => {
+                tracing::warn!(pool, config, error = %Chain(&error), "cannot remove an unused configuration");
+                if error.is_transient() {
+                    next = Next::Retry;
                 }
             }
         }
-        for (pool, configs) in removed {
-            if let Some(pool) = snapshot.pools.get(&pool) {
-                self.say(pool, &[Announcement::Removed { configs }]);
-            }
-        }
-        next
     }
+    for (pool, configs) in removed {
+        if let Some(pool) = snapshot.pools.get(&pool) {
+            let said = Announcement::Removed { configs };
+            announce(&context.recorder, pool, &said, context.now());
+        }
+    }
+    next
 }
 
 #[cfg(test)]

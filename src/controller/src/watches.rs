@@ -1,7 +1,6 @@
 //! What is watched, and which work a change wakes.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::sync::Arc;
 
 use api::config::{ClusterOperator, Scheduler, scheduler};
@@ -21,49 +20,14 @@ use pool::node::NodeView;
 use crate::configs::ConfigMeta;
 use crate::duties::Duties;
 use crate::node_objects;
-use crate::release::daemons::{self, DaemonRollout, DaemonSets};
-use crate::release::images::{COMPONENT_IMAGES, OS_IMAGE, ReleaseMap, ReleaseMaps};
 use crate::release::status;
+use crate::store::daemons::{self, DaemonRollout, DaemonSets};
+use crate::store::release_maps::{COMPONENT_IMAGES, OS_IMAGE, ReleaseMap, ReleaseMaps};
 use crate::store::{
     ClusterSettings, Configs, ControllerConfigs, MasterScheduling, Nodes, OwnOperator, Pool, Pools,
     PullSecretEntry, PullSecrets, RolloutPolicies, Schedulers, SettingsMeta, Store,
 };
-
-/// What is reconciled alone.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Work {
-    /// Initial labels of nodes.
-    NewNodes,
-    /// MachineConfigNodes.
-    NodeObjects,
-    /// Rendered configurations that nothing uses.
-    Unused,
-    /// The cluster's settings, and their status.
-    Settings,
-    /// The certificates that the ControllerConfig names in its status.
-    Certificates,
-    /// MachineConfigs that other objects ask for.
-    Generated,
-    /// The release's images, and the ClusterOperator.
-    Release,
-    /// The pool of this name.
-    Pool(String),
-}
-
-impl fmt::Display for Work {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NewNodes => f.write_str("new nodes"),
-            Self::NodeObjects => f.write_str("MachineConfigNodes"),
-            Self::Unused => f.write_str("unused configurations"),
-            Self::Settings => f.write_str("settings"),
-            Self::Certificates => f.write_str("certificates"),
-            Self::Generated => f.write_str("generated configurations"),
-            Self::Release => f.write_str("release"),
-            Self::Pool(name) => write!(f, "pool {name}"),
-        }
-    }
-}
+use crate::work::Work;
 
 impl Watched for Pools {
     type Object = MachineConfigPool;

@@ -12,9 +12,10 @@ use generated::pools::PoolFacts;
 use generated::{features, object, runtime};
 use serde_json::Value;
 
+use super::Generating;
+use crate::context::lock;
+use crate::controller_config;
 use crate::events;
-use crate::reconcile::Controller;
-use crate::rendering::inputs;
 use crate::store::Snapshot;
 
 /// A file of a base configuration, as it was read.
@@ -26,7 +27,7 @@ pub(super) struct BaseFile {
     text: Result<Option<String>, String>,
 }
 
-impl Controller {
+impl Generating<'_> {
     /// What the options of kubelets are laid over. The inner error is what the cluster does not say
     /// yet.
     pub(super) async fn kubelet_base(
@@ -36,7 +37,8 @@ impl Controller {
     ) -> Result<Result<KubeletBase, String>, wire::Error> {
         let generators = &snapshot.generators;
         let gate = generators.feature_gates.values().next();
-        let version = inputs::release(snapshot.controller_config(), snapshot.version.as_str());
+        let version =
+            controller_config::release(snapshot.controller_config(), snapshot.version.as_str());
         let gates = gate.map(|gate| features::gates(gate, &version)).transpose();
         let gates = match gates {
             Ok(gates) => gates,
@@ -85,7 +87,7 @@ impl Controller {
                 LatencyProfile::MediumUpdateAverageReaction.as_str()
             );
             tracing::warn!(reason = why, "refused a step between latency profiles");
-            events::announce_prohibited(&self.recorder, settings, &why, (self.clock)());
+            events::announce_prohibited(&self.context.recorder, settings, &why, self.context.now());
             asks.profile = Some(before);
         }
         Ok(Ok(asks))
@@ -145,14 +147,14 @@ impl Controller {
             return Ok(None);
         };
         let key = (name.to_owned(), path);
-        let remembered = self.generating().bases.get(&key).cloned();
+        let remembered = lock(self.state).bases.get(&key).cloned();
         if let Some(file) = remembered
             && file.uid == known.uid
             && file.generation == known.generation
         {
             return Ok(Some(file.text));
         }
-        let Some(config) = self.requests.read_config(name).await? else {
+        let Some(config) = self.context.requests.read_config(name).await? else {
             return Ok(None);
         };
         let text = object::file_of(&config.spec, path);
@@ -161,7 +163,7 @@ impl Controller {
             generation: config.metadata.generation,
             text: text.clone(),
         };
-        self.generating().bases.insert(key, file);
+        lock(self.state).bases.insert(key, file);
         Ok(Some(text))
     }
 }

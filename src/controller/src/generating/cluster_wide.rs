@@ -11,12 +11,12 @@ use generated::pools::PoolFacts;
 use generated::registries::{self, RegistryFacts};
 use generated::{features, node_settings};
 
+use super::Generating;
 use super::storing::{self, Storing};
-use crate::reconcile::Controller;
 use crate::store::{Configs, Snapshot};
 use crate::version::BUILD;
 
-impl Controller {
+impl Generating<'_> {
     /// Stores what is asked for, and removes what is not any more. False where something changed
     /// meanwhile.
     pub(super) async fn reconcile_cluster_wide(

@@ -14,9 +14,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::Resource;
 use serde_json::{Map, Value, json};
 
-use super::caches::{Kept, SettingCaches, Whole};
 use crate::metrics::SettingState;
 use crate::reporting;
+use crate::store::generators::{Kept, SettingCaches, Whole};
 
 /// A kind whose objects select pools.
 pub(super) trait Setting: Kept + Resource<Scope = ClusterResourceScope> {

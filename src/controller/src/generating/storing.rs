@@ -7,10 +7,11 @@ use generated::object::GeneratedConfig;
 use generated::templates;
 use serde_json::{Value, json};
 
+use super::Generating;
 use crate::configs::ConfigMeta;
-use crate::reconcile::Controller;
+use crate::context::lock;
+use crate::merge_patch::replacement;
 use crate::store::Snapshot;
-use crate::stored::replacement;
 use crate::version::BUILD;
 
 /// What became of a MachineConfig.
@@ -32,7 +33,7 @@ pub(super) struct Stored {
     spec: Value,
 }
 
-impl Controller {
+impl Generating<'_> {
     /// Has a MachineConfig be as it was generated. One of its name that no object of the kind
     /// controls is left alone.
     pub(super) async fn store_generated(
@@ -42,7 +43,7 @@ impl Controller {
     ) -> Result<Storing, wire::Error> {
         let wanted = config.to_object(BUILD);
         let Some(known) = snapshot.configs.get(&config.name) else {
-            return match self.requests.create_config(&wanted).await? {
+            return match self.context.requests.create_config(&wanted).await? {
                 Some(created) => {
                     tracing::info!(config = config.name, "generated a MachineConfig");
                     self.remember(config, created);
@@ -66,10 +67,10 @@ impl Controller {
             generation: known.generation,
             spec: config.spec.clone(),
         };
-        if is_labelled && self.generating().stored.get(&config.name) == Some(&remembered) {
+        if is_labelled && lock(self.state).stored.get(&config.name) == Some(&remembered) {
             return Ok(Storing::Done);
         }
-        let Some(read) = self.requests.read_config(&config.name).await? else {
+        let Some(read) = self.context.requests.read_config(&config.name).await? else {
             return Ok(Storing::Late);
         };
         let spec: MachineConfigSpec =
@@ -89,7 +90,11 @@ impl Controller {
         let version = json!(read.metadata.resource_version);
         metadata.insert("resourceVersion".to_owned(), version);
         let change = json!({ "metadata": metadata, "spec": replacement(&present, &spec) });
-        let written = self.requests.change_config(&config.name, &change).await?;
+        let written = self
+            .context
+            .requests
+            .change_config(&config.name, &change)
+            .await?;
         tracing::info!(config = config.name, "generated a MachineConfig anew");
         self.remember(config, written);
         Ok(Storing::Done)
@@ -101,8 +106,8 @@ impl Controller {
             generation: meta.generation,
             spec: config.spec.clone(),
         };
-        self.generating().stored.insert(config.name.clone(), stored);
-        self.store.configs.apply(WatchEvent::Applied(meta));
+        lock(self.state).stored.insert(config.name.clone(), stored);
+        self.context.store.configs.apply(WatchEvent::Applied(meta));
     }
 
     /// Removes a MachineConfig that is not asked for any more.
@@ -111,14 +116,17 @@ impl Controller {
         snapshot: &Snapshot,
         name: &str,
     ) -> Result<(), wire::Error> {
-        self.generating().stored.remove(name);
+        lock(self.state).stored.remove(name);
         let Some(known) = snapshot.configs.get(name) else {
             return Ok(());
         };
-        self.requests.delete_config(name, &known.uid).await?;
+        self.context
+            .requests
+            .delete_config(name, &known.uid)
+            .await?;
         tracing::info!(config = name, "removed a generated MachineConfig");
         let known = known.as_ref().clone();
-        self.store.configs.apply(WatchEvent::Deleted(known));
+        self.context.store.configs.apply(WatchEvent::Deleted(known));
         Ok(())
     }
 }

@@ -5,8 +5,8 @@ use cluster::wire;
 use generated::pools::PoolFacts;
 use generated::templates::{self, PullSecret};
 
+use super::Generating;
 use super::storing::{self, Storing};
-use crate::reconcile::Controller;
 use crate::release::images;
 use crate::store::Snapshot;
 use crate::version::BUILD;
@@ -23,7 +23,7 @@ fn secret(snapshot: &Snapshot) -> Option<&PullSecret> {
     Some(&known.secret)
 }
 
-impl Controller {
+impl Generating<'_> {
     /// Stores the base configurations, and says on the ControllerConfig that they are there. False
     /// where something changed meanwhile.
     ///
@@ -59,9 +59,13 @@ impl Controller {
             return Ok(is_done);
         }
         let version = snapshot.version.as_str();
-        if let Some(change) = images::completed(config, version, (self.clock)()) {
-            let written = self.requests.set_controller_config_status(&change).await?;
-            self.store.controller_configs.refresh(written);
+        if let Some(change) = images::completed(config, version, self.context.now()) {
+            let written = self
+                .context
+                .requests
+                .set_controller_config_status(&change)
+                .await?;
+            self.context.store.controller_configs.refresh(written);
         }
         Ok(true)
     }

@@ -11,9 +11,10 @@ use serde_json::{Value, json};
 use super::*;
 use crate::fixture::{Cluster, OLD, node, pool, read};
 use crate::metrics::ControllerMetrics;
+use crate::reconcile::Controller;
 use crate::requests::Requests;
 use crate::store::Store;
-use crate::watches::Work;
+use crate::work::Work;
 
 const OBJECTS: &str = "/apis/machineconfiguration.openshift.io/v1/machineconfignodes";
 

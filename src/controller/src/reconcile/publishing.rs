@@ -10,10 +10,12 @@ use pool::membership::Membership;
 use pool::rollout::RolloutDecision;
 use pool::view::PoolView;
 
-use super::{Controller, Observed, lock};
+use super::Controller;
 use crate::assign::Round;
+use crate::context::lock;
 use crate::events::{self, Announcement, Unlabelled, announce, on_status};
 use crate::metrics::PoolMetrics;
+use crate::observed::Observed;
 use crate::reporting;
 use crate::store::{Pool, Snapshot};
 
@@ -43,7 +45,7 @@ impl Controller {
         let Some(changes) = reporting::changes(before, after) else {
             return Ok(None);
         };
-        let now = (self.clock)();
+        let now = self.context.now();
         let last = self
             .state()
             .get(&pool.view.name)
@@ -53,9 +55,9 @@ impl Controller {
         {
             return Ok(Some(left));
         }
-        let written = self.requests.set_status(pool, &changes).await?;
+        let written = self.context.requests.set_status(pool, &changes).await?;
         self.say(pool, &on_status(&pool.object, &written.object));
-        self.store.pools.refresh(written);
+        self.context.store.pools.refresh(written);
         let mut state = self.state();
         state.entry(pool.view.name.clone()).or_default().reported = Some(now);
         Ok(None)
@@ -79,14 +81,14 @@ impl Controller {
             }
             let is_of_control_plane = pool.view.name == CONTROL_PLANE;
             let named = round.assigned.iter().filter(|_| is_of_control_plane);
-            for node in named.filter_map(|name| self.store.nodes.get(name)) {
-                events::announce_assignment(&self.recorder, &node, (self.clock)());
+            for node in named.filter_map(|name| self.context.store.nodes.get(name)) {
+                events::announce_assignment(&self.context.recorder, &node, self.context.now());
             }
         }
         let (said, left) = {
             let mut states = self.state();
             let untold = &mut states.entry(pool.view.name.clone()).or_default().untold;
-            untold.take(&round.assigned, &pool.view.claim.target, (self.clock)())
+            untold.take(&round.assigned, &pool.view.claim.target, self.context.now())
         };
         self.say(pool, &said);
         left
@@ -103,7 +105,7 @@ impl Controller {
             if known.get(name) != Some(why)
                 && let Some(node) = snapshot.nodes.get(name)
             {
-                events::announce_unlabelled(&self.recorder, node, why, (self.clock)());
+                events::announce_unlabelled(&self.context.recorder, node, why, self.context.now());
             }
         }
     }
@@ -113,10 +115,10 @@ impl Controller {
         let known = std::mem::replace(&mut *lock(&self.orphans), orphans.clone());
         for orphan in orphans.difference(&known) {
             if let Some(node) = snapshot.nodes.get(orphan) {
-                events::announce_orphan(&self.recorder, node, (self.clock)());
+                events::announce_orphan(&self.context.recorder, node, self.context.now());
             }
         }
-        self.metrics.set_alerts(&sorted.alerts);
+        self.context.metrics.set_alerts(&sorted.alerts);
     }
 
     pub(super) fn count(
@@ -134,11 +136,11 @@ impl Controller {
         let members = observed.members();
         let metrics =
             PoolMetrics::of(view, &members, decision, is_image_overridden).with_conditions(status);
-        self.metrics.set_pool(&view.name, metrics);
+        self.context.metrics.set_pool(&view.name, metrics);
     }
 
-    pub(crate) fn say(&self, pool: &Pool, said: &[Announcement]) {
-        let at = (self.clock)();
+    pub(super) fn say(&self, pool: &Pool, said: &[Announcement]) {
+        let at = self.context.now();
         for announcement in said {
             if matches!(announcement, Announcement::SelectingAll { .. }) {
                 let mut states = self.state();
@@ -148,7 +150,7 @@ impl Controller {
                 }
                 state.warned = pool.view.generation;
             }
-            announce(&self.recorder, pool, announcement, at);
+            announce(&self.context.recorder, pool, announcement, at);
         }
     }
 }

@@ -7,17 +7,11 @@ use api::machineconfiguration::controller_config::{
 };
 use api::machineconfiguration::{ControllerConfig, annotation};
 use api::{ConditionStatus, condition};
-use cluster::cache::CachedKind;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 
-/// ConfigMap with the release's OS image. Without it the controller belongs to no release.
-pub const OS_IMAGE: &str = "machine-config-osimageurl";
-
-/// ConfigMap with the release's images of components.
-pub const COMPONENT_IMAGES: &str = "machine-config-operator-images";
+use crate::store::release_maps::{COMPONENT_IMAGES, OS_IMAGE, ReleaseMap};
 
 /// Key in it: JSON, `releaseVersion` and images by name.
 const IMAGES_KEY: &str = "images.json";
@@ -30,46 +24,6 @@ pub const DAEMON: &str = "machineConfigDaemon";
 
 /// Name of this program's image in [`COMPONENT_IMAGES`].
 pub const CONTROLLER: &str = "machineConfigController";
-
-/// `ConfigMap`s by which a release names its images.
-#[derive(Debug)]
-pub enum ReleaseMaps {}
-
-/// What is kept of such a ConfigMap.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ReleaseMap {
-    name: String,
-    version: String,
-    /// Its data.
-    pub data: BTreeMap<String, String>,
-}
-
-impl ReleaseMap {
-    /// Reads the ConfigMap.
-    pub fn parse(object: ConfigMap) -> Self {
-        Self {
-            name: object.metadata.name.unwrap_or_default(),
-            version: object.metadata.resource_version.unwrap_or_default(),
-            data: object.data.unwrap_or_default(),
-        }
-    }
-}
-
-impl CachedKind for ReleaseMaps {
-    type Entry = ReleaseMap;
-
-    fn name(entry: &ReleaseMap) -> &str {
-        &entry.name
-    }
-
-    fn version(entry: &ReleaseMap) -> &str {
-        &entry.version
-    }
-
-    fn has_same_content(one: &ReleaseMap, other: &ReleaseMap) -> bool {
-        one.data == other.data
-    }
-}
 
 /// The images of a release.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

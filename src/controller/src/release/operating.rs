@@ -1,6 +1,7 @@
 //! The release's images are taken over, and the ClusterOperator is written.
 
 use std::collections::BTreeMap;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use api::ConditionStatus;
@@ -8,17 +9,18 @@ use api::config::{ClusterConditionType, ClusterOperator, ClusterOperatorStatus};
 use api::machineconfiguration::{MachineConfigPool, controller_config, os_image_stream};
 use cluster::events::{EventSubject, Severity};
 use cluster::wire;
+use jiff::Timestamp;
 use operator::Next;
 
-use super::daemons;
-use super::images::{COMPONENT_IMAGES, CONTROLLER, OS_IMAGE, ReleaseImages};
+use super::images::{CONTROLLER, ReleaseImages};
 use super::required::{self, Wanted};
 use super::status::{self, OperatorInput};
-use super::steps::{self, NextStep, ReleaseFacts, ReleaseProgress};
+use super::steps::{self, NextStep, ReleaseFacts, ReleaseProgress, ReleaseStep};
 use super::streams;
-use crate::reconcile::Controller;
+use crate::context::{Context, lock};
 use crate::reporting;
-use crate::store::Snapshot;
+use crate::store::release_maps::{COMPONENT_IMAGES, OS_IMAGE};
+use crate::store::{Snapshot, daemons};
 
 /// How soon a release that is not reached is looked at again though nothing changed: deadlines pass
 /// without a change.
@@ -29,24 +31,49 @@ const WRITES: usize = 2;
 
 /// The OS image of a rendered configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ReadImage {
+struct ReadImage {
     /// Unique id of the object that was read.
     uid: String,
     image: String,
 }
 
 /// OS images by the names of rendered configurations.
-pub(crate) type OsImages = BTreeMap<String, ReadImage>;
+type OsImages = BTreeMap<String, ReadImage>;
 
-impl Controller {
+/// What is remembered from one reconcile to the next. All of it can be lost.
+#[derive(Debug)]
+pub(crate) struct ReleaseState {
+    /// OS images of rendered configurations, as far as they were read.
+    os_images: Mutex<OsImages>,
+    /// The step that is under way, and since when.
+    clock: Mutex<Option<(ReleaseStep, Timestamp)>>,
+}
+
+impl ReleaseState {
+    pub(crate) const fn new() -> Self {
+        Self {
+            os_images: Mutex::new(OsImages::new()),
+            clock: Mutex::new(None),
+        }
+    }
+}
+
+/// Takes the release over, and reports.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Operating<'a> {
+    pub(crate) context: &'a Context,
+    pub(crate) state: &'a ReleaseState,
+}
+
+impl Operating<'_> {
     /// Takes the release's images over, and reports how far the cluster is.
-    pub(crate) async fn reconcile_release(&self, snapshot: &Snapshot) -> Result<Next, wire::Error> {
-        if !self.store.has_release() {
+    pub(crate) async fn reconcile(&self, snapshot: &Snapshot) -> Result<Next, wire::Error> {
+        if !self.context.store.has_release() {
             return Ok(Next::Gone);
         }
-        let os = self.store.os_image.get(OS_IMAGE);
-        let version = self.store.version.clone();
-        let components = self.store.component_images.get(COMPONENT_IMAGES);
+        let os = self.context.store.os_image.get(OS_IMAGE);
+        let version = self.context.store.version.clone();
+        let components = self.context.store.component_images.get(COMPONENT_IMAGES);
         let images = ReleaseImages::read(os.as_deref(), components.as_deref(), version.as_str());
         if let Ok(images) = &images {
             self.write_stream(images).await?;
@@ -54,9 +81,9 @@ impl Controller {
         let pools: Vec<&MachineConfigPool> =
             snapshot.pools.values().map(|pool| &pool.object).collect();
         let progress = self.advance(snapshot, &pools, &images).await?;
-        let now = (self.clock)();
+        let now = self.context.now();
         {
-            let mut clock = self.release_clock();
+            let mut clock = lock(&self.state.clock);
             *clock = steps::clock(*clock, &progress, now);
         }
         let image = images.as_ref().ok();
@@ -79,12 +106,12 @@ impl Controller {
     /// Gives the stream that OSImageStream names the release's images. That comes before the
     /// ControllerConfig is of this release, so that no pool is rendered from the older stream.
     async fn write_stream(&self, images: &ReleaseImages) -> Result<(), wire::Error> {
-        let streams = &self.store.generators.image_streams;
+        let streams = &self.context.store.generators.image_streams;
         let Some(object) = streams.get(os_image_stream::NAME) else {
             return Ok(());
         };
         if let Some(change) = streams::change(&object, images) {
-            let written = self.requests.set_stream_status(&change).await?;
+            let written = self.context.requests.set_stream_status(&change).await?;
             streams.refresh(written);
         }
         Ok(())
@@ -97,14 +124,18 @@ impl Controller {
         pools: &[&MachineConfigPool],
         images: &Result<ReleaseImages, String>,
     ) -> Result<ReleaseProgress, wire::Error> {
-        let version = &self.store.version;
+        let version = &self.context.store.version;
         let os_images = self.read_os_images(snapshot, pools, images).await?;
-        let daemons = self.store.daemons.get(daemons::NAME);
-        let clock = *self.release_clock();
+        let daemons = self.context.store.daemons.get(daemons::NAME);
+        let clock = *lock(&self.state.clock);
         let mut release_image = None;
         let mut writes = 0;
         loop {
-            let config = self.store.controller_configs.get(controller_config::NAME);
+            let config = self
+                .context
+                .store
+                .controller_configs
+                .get(controller_config::NAME);
             let facts = ReleaseFacts {
                 version: version.as_str(),
                 images,
@@ -115,32 +146,39 @@ impl Controller {
                 configs: &snapshot.configs,
                 os_images: &os_images,
                 clock,
-                now: (self.clock)(),
+                now: self.context.now(),
             };
             let written = match steps::next(&facts) {
                 NextStep::Report(progress) => return Ok(progress),
                 NextStep::Configure(change) if release_image.is_some() => {
                     tracing::info!(%version, "the ControllerConfig takes the release's images");
-                    self.requests.set_controller_config(&change).await?
+                    self.context.requests.set_controller_config(&change).await?
                 }
                 NextStep::Configure(_) => {
                     // It is named with the images, and asked for only then.
-                    let read = self.requests.read_release_image(version.as_str()).await?;
+                    let read = self
+                        .context
+                        .requests
+                        .read_release_image(version.as_str())
+                        .await?;
                     let config = config.as_ref();
                     let kept = config.map(|config| config.spec.release_image.clone());
                     release_image = Some(read.or(kept).unwrap_or_default());
                     continue;
                 }
                 NextStep::Complete(change) => {
-                    self.requests.set_controller_config_status(&change).await?
+                    self.context
+                        .requests
+                        .set_controller_config_status(&change)
+                        .await?
                 }
             };
-            self.store.controller_configs.refresh(written);
+            self.context.store.controller_configs.refresh(written);
             writes += 1;
             if writes > WRITES {
                 // Another writer puts it back: with the next look, so that the two do not race.
                 let why = "another writer changes the ControllerConfig".to_owned();
-                let step = steps::ReleaseStep::RenderConfig;
+                let step = ReleaseStep::RenderConfig;
                 return Ok(ReleaseProgress::Waiting { step, why });
             }
         }
@@ -148,10 +186,10 @@ impl Controller {
 
     /// Writes the ClusterOperator, where the cluster has that kind.
     async fn report_release(&self, input: &OperatorInput<'_>) -> Result<(), wire::Error> {
-        let known = self.store.operators.get(status::NAME);
+        let known = self.context.store.operators.get(status::NAME);
         let operator = match known {
             Some(operator) => Some(operator.as_ref().clone()),
-            None => self.requests.create_operator(status::NAME).await?,
+            None => self.context.requests.create_operator(status::NAME).await?,
         };
         let Some(operator) = operator else {
             tracing::debug!("the cluster has no ClusterOperators");
@@ -160,15 +198,16 @@ impl Controller {
         let before = operator.status.clone().unwrap_or_default();
         let after = status::status(&before, input);
         let Some(changes) = reporting::changes(operator.status.as_ref(), &after) else {
-            self.store.operators.refresh(operator);
+            self.context.store.operators.refresh(operator);
             return Ok(());
         };
         let written = self
+            .context
             .requests
             .set_operator_status(&operator, &changes)
             .await?;
         self.announce_release(&operator, &before, &after);
-        self.store.operators.refresh(written);
+        self.context.store.operators.refresh(written);
         Ok(())
     }
 
@@ -185,7 +224,7 @@ impl Controller {
             name: status::NAME.to_owned(),
             uid: operator.metadata.uid.clone().unwrap_or_default(),
         };
-        let now = (self.clock)();
+        let now = self.context.now();
         let (was, is) = (before.version("operator"), after.version("operator"));
         if let Some(is) = is.filter(|is| was != Some(*is)) {
             let was = was.unwrap_or("none");
@@ -195,7 +234,8 @@ impl Controller {
             );
             let reason = "OperatorVersionChanged";
             tracing::info!(message_id = reason, message, "event");
-            self.recorder
+            self.context
+                .recorder
                 .say(&subject, Severity::Normal, reason, &message, now);
         }
         let failure = |status: &ClusterOperatorStatus| {
@@ -209,7 +249,8 @@ impl Controller {
         {
             let reason = format!("OperatorDegraded: {reason}");
             tracing::warn!(message_id = "OperatorDegraded", message, "event");
-            self.recorder
+            self.context
+                .recorder
                 .say(&subject, Severity::Warning, &reason, &message, now);
         }
     }
@@ -222,7 +263,7 @@ impl Controller {
         images: &Result<ReleaseImages, String>,
     ) -> Result<BTreeMap<String, String>, wire::Error> {
         let uid = |config: &str| snapshot.configs.get(config).map(|known| known.uid.clone());
-        let mut known = self.os_images().clone();
+        let mut known = lock(&self.state.os_images).clone();
         known.retain(|config, read| uid(config).as_ref() == Some(&read.uid));
         let mut os_images: BTreeMap<String, String> = known
             .iter()
@@ -230,16 +271,17 @@ impl Controller {
             .collect();
         if let Ok(images) = images {
             let wanted = Wanted {
-                version: self.store.version.as_str(),
+                version: self.context.store.version.as_str(),
                 os_image: &images.os,
                 configs: &snapshot.configs,
                 os_images: &os_images,
             };
             for config in required::unread(pools, &wanted) {
                 // One that is gone meanwhile is said by the step.
-                if let (Some(uid), Some(image)) =
-                    (uid(config), self.requests.read_os_image(config).await?)
-                {
+                if let (Some(uid), Some(image)) = (
+                    uid(config),
+                    self.context.requests.read_os_image(config).await?,
+                ) {
                     let read = ReadImage { uid, image };
                     known.insert(config.to_owned(), read);
                 }
@@ -250,7 +292,7 @@ impl Controller {
                 .iter()
                 .map(|(config, read)| (config.clone(), read.image.clone())),
         );
-        *self.os_images() = known;
+        *lock(&self.state.os_images) = known;
         Ok(os_images)
     }
 }

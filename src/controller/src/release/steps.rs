@@ -10,10 +10,11 @@ use cluster::cache::Table;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::daemons::{self, DaemonRollout};
+use super::daemons;
 use super::images::{self, ReleaseImages};
 use super::required::{self, Shortfall, Wanted};
 use crate::store::Configs;
+use crate::store::daemons::DaemonRollout;
 
 /// How long a rollout may take before the operator is degraded; upstream's.
 const ROLLOUT: Duration = Duration::from_mins(10);

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use api::machineconfiguration::{ControllerConfig, annotation, controller_config, label};
+use api::machineconfiguration::{controller_config, label};
 use machineconfig::render::Base;
 use pool::selector::Selector;
 use pool::unhandled::Hold;
 
+use crate::controller_config::{base, foreign, release, unsettled};
 use crate::generating;
 use crate::store::{Pool, Snapshot};
-use crate::version::BUILD;
 
 /// What a rendering depends on: where it is the same, so is the result.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -162,41 +162,6 @@ pub(crate) fn is_without_base(pool: &Pool, snapshot: &Snapshot) -> bool {
             .any(|config| has_base(&config.labels))
 }
 
-/// Why the ControllerConfig is not this release's, if it is not: what was rendered from it would
-/// mix two releases. The administrator learns that the wrong controller runs.
-pub(crate) fn foreign(config: &ControllerConfig, own: &str) -> Option<String> {
-    let annotations = config.metadata.annotations.as_ref();
-    let key = annotation::GENERATED_BY_VERSION;
-    let version = annotations.and_then(|annotations| annotations.get(key));
-    match version.map(String::as_str) {
-        Some(version) if version == own => None,
-        None | Some("") => Some(format!(
-            "ignoring controller config {}: its annotation {key} is missing, so that the release that made it is not known (my version: {own})",
-            controller_config::NAME
-        )),
-        Some(version) => Some(format!(
-            "ignoring controller config generated from {version} (my version: {own})"
-        )),
-    }
-}
-
-/// Why the base configurations of the release are not settled, if they are not: what was rendered
-/// now would be rendered again at once.
-pub(crate) fn unsettled(config: &ControllerConfig) -> Option<String> {
-    use controller_config::ControllerConfigConditionType::{Completed, Failing, Running};
-    let status = config.status.clone().unwrap_or_default();
-    let is_settled = status.observed_generation == config.metadata.generation
-        && status.is_true(&Completed)
-        && !status.is_true(&Running)
-        && !status.is_true(&Failing);
-    (!is_settled).then(|| {
-        format!(
-            "ControllerConfig {} has not completed",
-            controller_config::NAME
-        )
-    })
-}
-
 /// Why a pool cannot do without a ControllerConfig, if it cannot: what it names was made from one,
 /// and what was rendered now would have neither the OS image nor the extensions of the release, and
 /// be rolled at once.
@@ -235,46 +200,6 @@ pub(crate) fn stream(pool: &Pool, worker: Option<&Pool>) -> Option<String> {
 pub(crate) fn has_streams(snapshot: &Snapshot) -> bool {
     let mut streams = snapshot.generators.image_streams.values();
     streams.next().is_some()
-}
-
-/// What sources are laid over: the release's images, or those of the pool's stream.
-///
-/// # Errors
-/// The cluster has streams, and not this one.
-fn base(
-    config: Option<&ControllerConfig>,
-    stream: Option<&str>,
-    snapshot: &Snapshot,
-) -> Result<Base, String> {
-    let known = snapshot.generators.image_streams.values().next();
-    if let (Some(name), Some(known)) = (stream, known) {
-        let stream = known.stream(name).ok_or_else(|| {
-            format!("spec.osImageStream {name}: OSImageStream cluster has no such stream in status.availableStreams")
-        })?;
-        return Ok(Base {
-            os_image_url: stream.os_image.clone(),
-            extensions_image: stream.os_extensions_image.clone(),
-            controller_version: BUILD.to_owned(),
-        });
-    }
-    let spec = config.map(|config| &config.spec);
-    Ok(Base {
-        os_image_url: spec
-            .map(|spec| spec.base_os_container_image.clone())
-            .unwrap_or_default(),
-        extensions_image: spec
-            .map(|spec| spec.base_os_extensions_container_image.clone())
-            .unwrap_or_default(),
-        controller_version: BUILD.to_owned(),
-    })
-}
-
-pub(crate) fn release(config: Option<&ControllerConfig>, own: &str) -> String {
-    config
-        .and_then(|config| config.metadata.annotations.as_ref())
-        .and_then(|annotations| annotations.get(annotation::RELEASE_IMAGE_VERSION))
-        .map_or(own, String::as_str)
-        .to_owned()
 }
 
 #[cfg(test)]

@@ -13,9 +13,10 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::{API_VERSION, NO_SELECTOR, inputs, merge, none_found, rejection, source};
-use crate::release::images::{COMPONENT_IMAGES, OS_IMAGE, ReleaseImages, ReleaseMap};
+use crate::release::images::ReleaseImages;
 use crate::requests::Requests;
 use crate::store::Pool;
+use crate::store::release_maps::{COMPONENT_IMAGES, OS_IMAGE, ReleaseMap};
 use crate::version::BUILD;
 
 /// A release whose objects were read.

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use pool::node::NodeView;
+
 use super::*;
 use crate::reconcile::publishing::{PROGRESS_EVERY, progress_after};
 

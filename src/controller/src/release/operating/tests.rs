@@ -9,16 +9,18 @@ use jiff::Timestamp;
 use operator::Reconcile as _;
 use serde_json::{Value, json};
 
-use super::super::daemons::DaemonRollout;
-use super::super::images::{DAEMON, ReleaseMap, completed};
+use super::super::images::{DAEMON, completed};
 use super::super::required::tests::{CONFIG, master, rendered};
-use super::super::{ReleaseVersion, daemons};
 use super::*;
 use crate::fixture::{Cluster, read};
 use crate::metrics::ControllerMetrics;
+use crate::reconcile::Controller;
 use crate::requests::Requests;
 use crate::store::Store;
-use crate::watches::Work;
+use crate::store::daemons::DaemonRollout;
+use crate::store::release_maps::ReleaseMap;
+use crate::version::ReleaseVersion;
+use crate::work::Work;
 
 const VERSION: &str = "2.0.0";
 

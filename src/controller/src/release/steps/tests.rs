@@ -4,6 +4,7 @@ use super::super::images::{CONTROLLER, DAEMON};
 use super::super::required::tests::{master, os_images, rendered};
 use super::*;
 use crate::fixture::{Cluster, read};
+use crate::store::daemons;
 
 const START: &str = "2026-01-01T00:00:00Z";
 

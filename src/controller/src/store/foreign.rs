@@ -14,7 +14,7 @@ use operator::{Operator, Wake, WatchForm, WatchScope, Watched};
 use pool::unhandled::{Ask, Scope, UnhandledObject};
 use serde::de::DeserializeOwned;
 
-use crate::watches::Work;
+use crate::work::Work;
 
 /// An object as it is watched, and what it asks for.
 pub trait Asking:

@@ -16,7 +16,7 @@ use kube::Resource;
 use operator::{Operator, Wake, WatchScope, Watched};
 use serde::de::DeserializeOwned;
 
-use crate::watches::Work;
+use crate::work::Work;
 
 /// A kind that is kept whole.
 pub trait Kept:
