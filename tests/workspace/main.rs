@@ -7,6 +7,7 @@
     reason = "tests that read the workspace"
 )]
 
+mod circles;
 mod citations;
 mod explained;
 mod faults;
