@@ -517,8 +517,8 @@ impl Agent {
         event
     }
 
-    /// Returns the node to service, and shows what `shown` has with it; an error is reported as an event, and
-    /// returned as text.
+    /// Returns the node to service, and shows what `shown` has with it; an error is reported as an
+    /// event, and returned as text.
     async fn return_to_service(&self, shown: impl FnOnce() -> Option<Shown>) -> Result<(), String> {
         let at = self.known.facts().at.clone();
         let config = at.map(|at| at.config).unwrap_or_default();

@@ -3,8 +3,8 @@
 //!
 //! They come whatever the node's phase is and whether its pool is paused: a kubelet whose CA runs
 //! out is lost. The controller tells on the Node that there are others
-//! ([`annotation::CERTIFICATES`]): nothing is asked for meanwhile, and no watch holds a connection of
-//! the pod's own identity open on every node. Where no controller tells, the ControllerConfig is
+//! ([`annotation::CERTIFICATES`]): nothing is asked for meanwhile, and no watch holds a connection
+//! of the pod's own identity open on every node. Where no controller tells, the ControllerConfig is
 //! asked for now and then.
 //!
 //! - [`files`]: bundles in `/etc`
@@ -39,8 +39,8 @@ use super::desired;
 use super::events::{EventReporter, NodeEvent};
 use super::helper::Helper;
 
-/// How often the ControllerConfig is asked for where no controller tells of it, at most. A node asks
-/// in the upper half of it, so that a fleet does not ask at once.
+/// How often the ControllerConfig is asked for where no controller tells of it, at most. A node
+/// asks in the upper half of it, so that a fleet does not ask at once.
 const PACE: Duration = Duration::from_mins(15);
 
 /// The same where one tells: a word that was lost is made up for.
@@ -162,10 +162,10 @@ pub async fn keep(mut keeper: CertificateSync<'_>, mut shutdown: Shutdown) {
             };
             keeper.account.rest();
             memory::trim_heap();
-            let is_told = |node: &ObservedNode| node.is_some() && told_by(node) != told;
+            let has_others = |node: &ObservedNode| node.is_some() && told_by(node) != told;
             tokio::select! {
                 () = tokio::time::sleep(delay) => {}
-                _told = keeper.seen.wait_for(is_told) => {}
+                _told = keeper.seen.wait_for(has_others) => {}
             }
         }
     };

@@ -89,8 +89,8 @@ impl<'a> DriftMonitor<'a> {
                 // The process ends.
                 Err(_) => return,
             };
-            // Clients of OpenShift's MCO look for these words. A daemon that only starts again is no
-            // news of the node.
+            // Clients of OpenShift's MCO look for these words. A daemon that only starts again is
+            // no news of the node.
             tracing::info!(config, "Config Drift Monitor started");
             if std::mem::replace(&mut known, arrivals) != arrivals {
                 let reporter = &self.agent.reporter;

@@ -1,10 +1,10 @@
 //! The MachineConfigNode of this node: its status, written by the kubelet's identity.
 //!
 //! One task follows the Node and writes what [`conditions`] makes of it, only where that differs.
-//! It reads the object once, and then knows it from the answers to its own writes, also those of the
-//! process before, which are kept on the host: nothing is asked of the API server while the Node does
-//! not change. The controller makes the object, and names it on the Node where an older one was
-//! deleted: only then it is read again.
+//! It reads the object once, and then knows it from the answers to its own writes, also those of
+//! the process before, which are kept on the host: nothing is asked of the API server while the
+//! Node does not change. The controller makes the object, and names it on the Node where an older
+//! one was deleted: only then it is read again.
 //!
 //! - [`conditions`]: what it shows
 //! - [`kept`]: what it showed last, on the host
@@ -32,7 +32,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::publish::MOMENT;
-use kept::{Kept, KeptStatus};
+use kept::{KeptNodeObject, KeptStatus};
 
 pub mod conditions;
 pub mod kept;
@@ -226,8 +226,9 @@ impl NodeObject {
                 .await?;
             known = Known::of(node, written);
         }
-        self.kept
-            .write(node, || Kept::of(node, known.generation, &known.status));
+        self.kept.write(node, || {
+            KeptNodeObject::of(node, known.generation, &known.status)
+        });
         self.known = Some(known);
         Ok(())
     }
@@ -301,8 +302,8 @@ fn phase(node: Option<&Arc<Node>>) -> Reported {
     NodeStatus::read(&node?.annotations).phase()
 }
 
-impl From<Kept> for Known {
-    fn from(kept: Kept) -> Self {
+impl From<KeptNodeObject> for Known {
+    fn from(kept: KeptNodeObject) -> Self {
         Self {
             node: kept.node,
             generation: kept.generation,

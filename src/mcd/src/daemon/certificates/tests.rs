@@ -232,7 +232,7 @@ async fn with_keeper<T>(
     done
 }
 
-/// For half a day nothing is asked for; once the controller tells of others, they are read at once.
+/// For eight hours nothing is asked for; once the controller tells of others, they are read at once.
 #[tokio::test(start_paused = true)]
 async fn what_the_controller_tells_is_followed_at_once_and_nothing_else_is_asked_for() {
     let host = Host::new();
@@ -253,7 +253,7 @@ async fn what_the_controller_tells_is_followed_at_once_and_nothing_else_is_asked
     let act = async |keeper: CertificateSync<'_>| {
         let (trigger, shutdown) = shutdown::pair();
         let watch = async {
-            tokio::time::sleep(SELDOM / 2 - Duration::from_mins(1)).await;
+            tokio::time::sleep(SELDOM / 3).await;
             assert_eq!(host.read(KUBELET_CA).as_deref(), Some(ONE));
             seen_by.send_replace(Some(seen_node(&told("7", "two"))));
             tokio::time::sleep(Duration::from_secs(1)).await;
@@ -267,7 +267,7 @@ async fn what_the_controller_tells_is_followed_at_once_and_nothing_else_is_asked
 
 /// Without a word of the controller the ControllerConfig is asked for now and then.
 #[tokio::test(start_paused = true)]
-async fn where_nothing_is_told_a_host_asks_by_itself() {
+async fn where_no_controller_tells_a_host_asks_by_itself() {
     let host = Host::new();
     let (_seen_by, seen) =
         watch::channel(Some(seen_node(&json!({SYNCED: "7", OBSERVED: "false"}))));

@@ -1,5 +1,5 @@
-//! What a MachineConfigNode showed last, kept on the host for the next process: a daemon that starts
-//! need not ask for it.
+//! What a MachineConfigNode showed last, kept on the host for the next process: a daemon that
+//! starts need not ask for it.
 
 use std::path::{Path, PathBuf};
 
@@ -19,7 +19,7 @@ const KEPT: &str = "/var/lib/slipway/machine-config-node.json";
 /// It holds for the phase that the Node showed then: one that went on since has been written to by
 /// another process, and so may the object.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Kept {
+pub struct KeptNodeObject {
     /// UID of the Node.
     pub node: String,
     /// The phase, and since when.
@@ -33,7 +33,7 @@ pub struct Kept {
     pub status: MachineConfigNodeStatus,
 }
 
-impl Kept {
+impl KeptNodeObject {
     /// What was written for `node`.
     pub fn of(node: &Node, generation: Option<i64>, status: &MachineConfigNodeStatus) -> Self {
         let value = |key| node.annotation(key).map(str::to_owned);
@@ -58,7 +58,7 @@ impl Kept {
 pub struct KeptStatus {
     root: PathBuf,
     /// What stands there.
-    kept: Option<Kept>,
+    kept: Option<KeptNodeObject>,
 }
 
 impl KeptStatus {
@@ -71,8 +71,8 @@ impl KeptStatus {
     }
 
     /// What was kept, if it holds for `node`.
-    pub fn read(&mut self, node: &Node) -> Option<Kept> {
-        let read = || -> anyhow::Result<Option<Kept>> {
+    pub fn read(&mut self, node: &Node) -> Option<KeptNodeObject> {
+        let read = || -> anyhow::Result<Option<KeptNodeObject>> {
             let bytes = Root::open(&self.root, None)?.read(KEPT)?;
             let kept = bytes.map(|bytes| serde_json::from_slice(&bytes));
             kept.transpose().context(KEPT)
@@ -86,7 +86,7 @@ impl KeptStatus {
 
     /// Keeps what was written for `node`, where a process may end next: at rest, and before a
     /// reboot.
-    pub fn write(&mut self, node: &Node, kept: impl FnOnce() -> Kept) {
+    pub fn write(&mut self, node: &Node, kept: impl FnOnce() -> KeptNodeObject) {
         let phase = NodeStatus::read(&node.annotations).phase();
         if !matches!(phase, Some(PhaseName::Idle | PhaseName::Rebooting)) {
             return;
@@ -134,7 +134,7 @@ mod tests {
         let (idle, fetching) = (node("Idle", "1"), node("Fetching", "2"));
         let mut first = KeptStatus::of(host.path());
         for node in [&idle, &fetching] {
-            first.write(node, || Kept::of(node, Some(3), &status));
+            first.write(node, || KeptNodeObject::of(node, Some(3), &status));
         }
         let read = |node: &Node| KeptStatus::of(host.path()).read(node);
         let kept = read(&idle).unwrap();
