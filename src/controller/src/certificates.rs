@@ -1,13 +1,15 @@
 //! The certificates that the ControllerConfig has in its bundles: clients read in its status who
-//! they are of and how long they hold, and pools report when those of the API server expire.
+//! they are of and how long they hold, pools report when those of the API server expire, and nodes
+//! are told that there are others.
 
 use std::collections::BTreeSet;
 
 use api::machineconfiguration::controller_config::{self, ControllerCertificate};
-use api::machineconfiguration::{ControllerConfig, ControllerConfigSpec};
+use api::machineconfiguration::{ControllerConfig, ControllerConfigSpec, annotation};
 use chassis::http::certificate::facts::facts;
 use cluster::wire;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use node_update::plan::Digest;
 use operator::Next;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
@@ -18,6 +20,33 @@ use crate::context::Context;
 /// Certificates that are named; of a bundle of a whole OS the others would make the object too
 /// large.
 const MOST: usize = 1000;
+
+/// What a Node is told where there is no ControllerConfig.
+pub const NONE: &str = "none";
+
+/// Characters of a digest that a Node is told.
+const DIGEST_CHARS: usize = 16;
+
+/// A digest of what the ControllerConfig has for nodes outside of configurations: of what a daemon
+/// follows.
+///
+/// Source: `docs/reference/daemon.md`, "Certificates".
+pub fn digest(config: &ControllerConfig) -> String {
+    let spec = &config.spec;
+    let annotations = config.metadata.annotations.as_ref();
+    let rotates = annotations.and_then(|all| all.get(annotation::SERVICE_CA_ROTATE));
+    let followed = json!([
+        spec.kube_api_server_serving_ca_data,
+        spec.cloud_provider_ca_data,
+        spec.image_registry_bundle_data,
+        spec.image_registry_bundle_user_data,
+        spec.internal_registry_pull_secret,
+        rotates,
+    ]);
+    let digest = Digest::of(followed.to_string().as_bytes());
+    let hex = digest.as_str().rsplit(':').next().unwrap_or_default();
+    hex.chars().take(DIGEST_CHARS).collect()
+}
 
 /// Names the certificates in the status of the ControllerConfig, where it does not.
 pub(crate) async fn reconcile(context: &Context) -> Result<Next, wire::Error> {
@@ -130,6 +159,43 @@ mod tests {
 
     fn bytes(text: String) -> Value {
         serde_json::to_value(ByteString(text.into_bytes())).unwrap()
+    }
+
+    #[test]
+    fn the_digest_is_of_what_daemons_follow() {
+        let config = |path: &str, value: Value| {
+            let mut changed = json!({
+                "metadata": { "name": "machine-config-controller", "resourceVersion": "7" },
+                "spec": { "kubeAPIServerServingCAData": "YQ==" },
+            });
+            let (above, member) = path.rsplit_once('.').unwrap();
+            let pointer = format!("/{}", above.replace('.', "/"));
+            changed.pointer_mut(&pointer).unwrap()[member] = value;
+            digest(&read(&changed))
+        };
+        let same = config("metadata.resourceVersion", json!("8"));
+        assert_eq!(same.len(), DIGEST_CHARS);
+        for (path, value) in [
+            ("spec.rootCAData", json!("YQ==")),
+            ("spec.releaseImage", json!("x")),
+            ("metadata.annotations", json!({ "other": "x" })),
+        ] {
+            assert_eq!(config(path, value), same, "{path}");
+        }
+        let bundle = json!([{ "file": "r", "data": "YQ==" }]);
+        for (path, value) in [
+            ("spec.kubeAPIServerServingCAData", json!("Yg==")),
+            ("spec.cloudProviderCAData", json!("YQ==")),
+            ("spec.imageRegistryBundleData", bundle.clone()),
+            ("spec.imageRegistryBundleUserData", bundle),
+            ("spec.internalRegistryPullSecret", json!("YQ==")),
+            (
+                "metadata.annotations",
+                json!({ "machineconfiguration.openshift.io/service-ca-rotate": "true" }),
+            ),
+        ] {
+            assert_ne!(config(path, value), same, "{path}");
+        }
     }
 
     #[test]

@@ -183,7 +183,8 @@ pub(crate) fn node(name: &str, current: &str) -> Value {
             "annotations": {
                 "machineconfiguration.openshift.io/currentConfig": current,
                 "machineconfiguration.openshift.io/desiredConfig": current,
-                "machineconfiguration.openshift.io/state": "Done"
+                "machineconfiguration.openshift.io/state": "Done",
+                "slipway.dev/certificates": "none"
             }
         },
         "status": { "conditions": [{ "type": "Ready", "status": "True" }] }

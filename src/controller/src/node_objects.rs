@@ -2,10 +2,14 @@
 //!
 //! The controller makes, keeps and removes the objects; each node's daemon writes the status of its
 //! own. A node without a pool has one, too. A Windows node has none: no daemon runs there.
+//!
+//! Nodes are told here what their daemons read by themselves then: an object that was made anew, and
+//! that there are other certificates.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
 
-use api::machineconfiguration::annotation;
+use api::machineconfiguration::{annotation, controller_config};
 use chassis::report::Chain;
 use cluster::cache::{Table, WatchEvent};
 use futures::StreamExt as _;
@@ -16,7 +20,8 @@ use pool::node::NodeView;
 use pool::view::PoolView;
 use pool::write::NodeWrite;
 
-use crate::context::{Context, WRITES};
+use crate::certificates;
+use crate::context::{Context, WRITES, lock};
 use crate::store::node_objects::{MachineConfigNodes, NodeAssignment};
 use crate::store::{Nodes, Snapshot};
 
@@ -67,13 +72,20 @@ pub fn concerns(before: Option<&NodeView>, after: Option<&NodeView>) -> bool {
                 || before.labels != after.labels
                 || before.initial_config != after.initial_config
                 || before.status.desired_config != after.status.desired_config
+                || before.certificates != after.certificates
         }
         _ => true,
     }
 }
 
 /// Makes the MachineConfigNodes what they have to be.
-pub(crate) async fn reconcile(context: &Context, snapshot: &Snapshot) -> Next {
+///
+/// Shape: `told` is what of certificates was told last.
+pub(crate) async fn reconcile(
+    context: &Context,
+    told: &Mutex<Option<ToldCertificates>>,
+    snapshot: &Snapshot,
+) -> Next {
     let pools = snapshot.pools.values().map(|pool| pool.view.clone());
     let pools: Vec<PoolView> = pools.collect();
     let nodes = snapshot.nodes.values().map(AsRef::as_ref);
@@ -108,7 +120,8 @@ pub(crate) async fn reconcile(context: &Context, snapshot: &Snapshot) -> Next {
         }
     }
     let is_cleared = clear_left(context, snapshot, &sorted).await;
-    if name_renewed(context, snapshot).await && is_cleared {
+    let is_told = tell_certificates(context, told, snapshot).await;
+    if name_renewed(context, snapshot).await && is_cleared && is_told {
         next
     } else {
         Next::Retry
@@ -135,6 +148,80 @@ async fn clear_left(context: &Context, snapshot: &Snapshot, sorted: &Membership<
         }
     }
     is_finished
+}
+
+/// The digest of the certificates of one version of the ControllerConfig.
+#[derive(Debug, Clone)]
+pub struct ToldCertificates {
+    version: Option<String>,
+    digest: String,
+}
+
+/// What nodes are told of certificates; the digest is made once for each version.
+fn certificates(context: &Context, told: &Mutex<Option<ToldCertificates>>) -> String {
+    let config = context
+        .store
+        .controller_configs
+        .get(controller_config::NAME);
+    let Some(config) = config else {
+        return certificates::NONE.to_owned();
+    };
+    let mut told = lock(told);
+    match &*told {
+        Some(told) if told.version == config.metadata.resource_version => told.digest.clone(),
+        _ => {
+            let digest = certificates::digest(&config);
+            *told = Some(ToldCertificates {
+                version: config.metadata.resource_version.clone(),
+                digest: digest.clone(),
+            });
+            digest
+        }
+    }
+}
+
+/// Tells managed nodes that there are other certificates. Without a ControllerConfig, that of those
+/// which were told nothing: one that is missing for a while takes none away. False where one could
+/// not be told yet.
+async fn tell_certificates(
+    context: &Context,
+    told: &Mutex<Option<ToldCertificates>>,
+    snapshot: &Snapshot,
+) -> bool {
+    let told = certificates(context, told);
+    let is_behind = |node: &&Arc<NodeView>| {
+        let knows = match &node.certificates {
+            Some(known) => *known == told || told == certificates::NONE,
+            None => false,
+        };
+        !knows && node.status.current_config.is_some() && !node.is_windows()
+    };
+    let behind: Vec<NodeWrite> = snapshot
+        .nodes
+        .values()
+        .filter(is_behind)
+        .map(|node| NodeWrite {
+            node: node.name.clone(),
+            resource_version: node.resource_version.clone(),
+            labels: BTreeMap::new(),
+            annotations: [(annotation::CERTIFICATES, Some(told.clone()))].into(),
+            taints: None,
+        })
+        .collect();
+    let writes = behind.into_iter().map(async |write| {
+        let _turn = context.other_writes.acquire().await;
+        match context.requests.write_node(&write).await {
+            Ok(written) => context.store.nodes.refresh(written),
+            Err(error) if error.code() == Some(404) => {}
+            Err(error) => {
+                tracing::debug!(node = write.node, error = %Chain(&error), "cannot tell a node of certificates yet");
+                return false;
+            }
+        }
+        true
+    });
+    let told: Vec<bool> = stream::iter(writes).buffered(WRITES).collect().await;
+    told.into_iter().all(|is_told| is_told)
 }
 
 /// Names objects that were made anew on their Nodes, whose daemons then write their status. False

@@ -34,7 +34,7 @@ use crate::duties::Duties;
 use crate::events::{Unlabelled, UntoldAssignments};
 use crate::generating::{self, Generating, GeneratingState};
 use crate::metrics::ControllerMetrics;
-use crate::node_objects;
+use crate::node_objects::{self, ToldCertificates};
 use crate::observed::Observed;
 use crate::release::operating::{Operating, ReleaseState};
 use crate::rendering::{self, Last, inputs};
@@ -75,6 +75,8 @@ pub struct Controller {
     /// Nodes that did not get the labels of the pool they were made for, as last reported.
     unlabelled: Mutex<BTreeMap<String, Unlabelled>>,
     generating: Mutex<GeneratingState>,
+    /// What nodes were told of certificates.
+    told: Mutex<Option<ToldCertificates>>,
 }
 
 /// What is remembered of a pool from one reconcile to the next. All of it can be lost.
@@ -131,7 +133,9 @@ impl Reconcile for Controller {
         self.forget_deleted(&snapshot);
         let result = match work {
             Work::NewNodes => Ok(self.label_new_nodes(&snapshot).await),
-            Work::NodeObjects => Ok(node_objects::reconcile(&self.context, &snapshot).await),
+            Work::NodeObjects => {
+                Ok(node_objects::reconcile(&self.context, &self.told, &snapshot).await)
+            }
             Work::Unused => Ok(unused::remove(&self.context, self.retention, &snapshot).await),
             Work::Settings => settings::reconcile_kept(&self.context, &self.settled).await,
             Work::Certificates => certificates::reconcile(&self.context).await,
@@ -182,6 +186,7 @@ impl Controller {
             orphans: Mutex::new(BTreeSet::new()),
             unlabelled: Mutex::new(BTreeMap::new()),
             generating: Mutex::new(GeneratingState::new()),
+            told: Mutex::new(None),
         }
     }
 

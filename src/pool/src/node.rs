@@ -42,6 +42,8 @@ pub struct NodeView {
     pub unready: Vec<Unready>,
     /// Configuration for which it could not be drained within the limit.
     pub quarantined: Option<String>,
+    /// What the controller told it of certificates.
+    pub certificates: Option<String>,
 }
 
 /// Why a node cannot take work.
@@ -100,12 +102,14 @@ impl NodeView {
         let is_labelled = annotations.contains_key(annotation::CUSTOM_POOL_LABELS_APPLIED);
         let first_config = annotations.get(annotation::FIRST_PIVOT_CONFIG);
         let quarantined = annotations.get(annotation::QUARANTINED).cloned();
+        let certificates = annotations.get(annotation::CERTIFICATES).cloned();
         let first_config = first_config.filter(|config| !config.is_empty()).cloned();
         Self {
             status: NodeStatus::read(&annotations),
             initial_config: first_config.clone().filter(|_| !is_labelled),
             first_config,
             quarantined,
+            certificates,
             unready: unready(node.spec.as_ref(), node.status.as_ref()),
             taints: node.spec.and_then(|spec| spec.taints).unwrap_or_default(),
             name: metadata.name.unwrap_or_default(),
@@ -131,6 +135,7 @@ impl NodeView {
             first_config,
             unready,
             quarantined,
+            certificates,
         } = self;
         *name == other.name
             && *uid == other.uid
@@ -142,6 +147,7 @@ impl NodeView {
             && *first_config == other.first_config
             && *unready == other.unready
             && *quarantined == other.quarantined
+            && *certificates == other.certificates
     }
 
     /// Whether it runs Windows; such nodes are never managed.

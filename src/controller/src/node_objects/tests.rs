@@ -51,11 +51,22 @@ async fn reconcile_in(
     objects: &[Value],
     calls: Vec<Call>,
 ) -> Vec<Next> {
-    let pools = vec![pool(Some(OLD))];
-    Cluster {
-        pools,
+    let cluster = Cluster {
         nodes,
         ..Cluster::default()
+    };
+    reconcile_cluster(store, cluster, objects, calls).await
+}
+
+async fn reconcile_cluster(
+    store: Store,
+    cluster: Cluster,
+    objects: &[Value],
+    calls: Vec<Call>,
+) -> Vec<Next> {
+    Cluster {
+        pools: vec![pool(Some(OLD))],
+        ..cluster
     }
     .fill(&store);
     let objects = objects
@@ -82,7 +93,9 @@ async fn reconcile_in(
             controller.reconcile(&Work::NodeObjects).await.unwrap(),
         ]
     };
-    Box::pin(script.drive(twice)).await
+    let results = Box::pin(script.drive(twice)).await;
+    assert_eq!(script.remaining(), 0);
+    results
 }
 
 fn labelled(mut node: Value, labels: Value) -> Value {
@@ -221,5 +234,77 @@ async fn node_that_left_all_pools_loses_the_marks_of_a_waiting_one() {
     assert_eq!(
         reconcile(vec![left], &known, calls).await,
         [Next::Retry, Next::Settled]
+    );
+}
+
+fn tells(node: &Value, told: &str, reply: Option<Reply>) -> Call {
+    let name = node["metadata"]["name"].as_str().unwrap();
+    let body = json!({ "metadata": {
+        "resourceVersion": "5", "annotations": { "slipway.dev/certificates": told },
+    } });
+    let path = format!("/api/v1/nodes/{name}?fieldManager=machine-config-controller");
+    let mut after = node.clone();
+    after["metadata"]["annotations"]["slipway.dev/certificates"] = json!(told);
+    Call::patch(&path, body, reply.unwrap_or_else(|| Reply::ok(after)))
+}
+
+fn knows(name: &str, told: Option<&str>) -> Value {
+    let mut node = node(name, OLD);
+    node["metadata"]["annotations"]["slipway.dev/certificates"] = json!(told);
+    if told.is_none() {
+        let annotations = node["metadata"]["annotations"].as_object_mut();
+        annotations.unwrap().remove("slipway.dev/certificates");
+    }
+    node
+}
+
+fn objects_of(names: &[&str]) -> Vec<Value> {
+    let object = |name: &&str| object(name, &format!("uid-{name}"), "worker", OLD);
+    names.iter().map(object).collect()
+}
+
+#[tokio::test]
+async fn managed_nodes_are_told_of_other_certificates_once() {
+    let config = json!({
+        "metadata": { "name": "machine-config-controller", "resourceVersion": "7" },
+        "spec": { "kubeAPIServerServingCAData": "YQ==" },
+    });
+    let digest = certificates::digest(&read(&config));
+    let mut unmanaged = knows("c", None);
+    unmanaged["metadata"]["annotations"] = json!({});
+    let (other, new) = (knows("a", Some("other")), knows("b", None));
+    let cluster = Cluster {
+        nodes: vec![
+            other.clone(),
+            new.clone(),
+            unmanaged,
+            knows("d", Some(&digest)),
+        ],
+        controller_configs: vec![config],
+        ..Cluster::default()
+    };
+    let mut objects = objects_of(&["a", "b", "d"]);
+    objects.push(object("c", "uid-c", "worker", "not-yet-set"));
+    let changed = Reply::failure(409, "Conflict", "it has changed");
+    let calls = vec![
+        tells(&other, &digest, None),
+        tells(&new, &digest, Some(changed)),
+        tells(&new, &digest, None),
+    ];
+    assert_eq!(
+        reconcile_cluster(Store::default(), cluster, &objects, calls).await,
+        [Next::Retry, Next::Settled]
+    );
+}
+
+#[tokio::test]
+async fn a_missing_controller_config_takes_no_certificates_away() {
+    let new = knows("b", None);
+    let nodes = vec![knows("a", Some("known")), new.clone()];
+    let calls = vec![tells(&new, "none", None)];
+    let objects = objects_of(&["a", "b"]);
+    assert_eq!(
+        reconcile(nodes, &objects, calls).await,
+        [Next::Settled, Next::Settled]
     );
 }

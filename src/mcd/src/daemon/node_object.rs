@@ -76,6 +76,8 @@ struct Known {
     /// Of the Node: another one has another object.
     node: String,
     generation: Option<i64>,
+    /// What its spec has the node be in.
+    desired: Option<String>,
     status: MachineConfigNodeStatus,
 }
 
@@ -84,6 +86,8 @@ struct Known {
 struct Wire {
     metadata: Meta,
     #[serde(default)]
+    spec: Spec,
+    #[serde(default)]
     status: Option<MachineConfigNodeStatus>,
 }
 
@@ -91,6 +95,18 @@ struct Wire {
 struct Meta {
     #[serde(default)]
     generation: Option<i64>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Spec {
+    config_version: Version,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Version {
+    desired: Option<String>,
 }
 
 impl std::fmt::Debug for NodeObject {
@@ -210,7 +226,7 @@ impl NodeObject {
         };
         self.renewed = renewed(node).map(str::to_owned);
         for _ in 0..STEPS {
-            let (generation, before) = (known.generation, &known.status);
+            let (generation, before) = (known.generation_for(node), &known.status);
             let mut next = conditions::settled(node, generation, before, (self.now)());
             if let Some(differences) = self.differences_at_rest(node) {
                 next.irreconcilable_changes = differences;
@@ -227,7 +243,8 @@ impl NodeObject {
             known = Known::of(node, written);
         }
         self.kept.write(node, || {
-            KeptNodeObject::of(node, known.generation, &known.status)
+            let spec = (known.generation, known.desired.as_deref());
+            KeptNodeObject::of(node, spec, &known.status)
         });
         self.known = Some(known);
         Ok(())
@@ -307,6 +324,7 @@ impl From<KeptNodeObject> for Known {
         Self {
             node: kept.node,
             generation: kept.generation,
+            desired: kept.desired,
             status: kept.status,
         }
     }
@@ -317,8 +335,18 @@ impl Known {
         Self {
             node: node.uid.clone(),
             generation: read.metadata.generation,
+            desired: read.spec.config_version.desired,
             status: read.status.unwrap_or_default(),
         }
+    }
+
+    /// The generation that is observed with `node`. The controller writes each assignment into the
+    /// spec, too: one that is not known yet is another generation.
+    fn generation_for(&self, node: &Node) -> Option<i64> {
+        let assigned = node.annotation(annotation::DESIRED_CONFIG);
+        let is_known = self.desired.is_none() || self.desired.as_deref() == assigned;
+        let unknown = i64::from(!is_known);
+        self.generation.map(|known| known.saturating_add(unknown))
     }
 }
 

@@ -29,13 +29,20 @@ pub struct KeptNodeObject {
     object: Option<String>,
     /// Generation of the object.
     pub generation: Option<i64>,
+    /// What its spec has the node be in.
+    pub desired: Option<String>,
     /// What was written.
     pub status: MachineConfigNodeStatus,
 }
 
 impl KeptNodeObject {
-    /// What was written for `node`.
-    pub fn of(node: &Node, generation: Option<i64>, status: &MachineConfigNodeStatus) -> Self {
+    /// What was written for `node`; `spec` is the object's generation, and what it has the node be
+    /// in.
+    pub fn of(
+        node: &Node,
+        (generation, desired): (Option<i64>, Option<&str>),
+        status: &MachineConfigNodeStatus,
+    ) -> Self {
         let value = |key| node.annotation(key).map(str::to_owned);
         Self {
             node: node.uid.clone(),
@@ -43,13 +50,14 @@ impl KeptNodeObject {
             since: value(annotation::SINCE),
             object: value(annotation::NODE_OBJECT),
             generation,
+            desired: desired.map(str::to_owned),
             status: status.clone(),
         }
     }
 
     fn is_of(&self, node: &Node) -> bool {
-        let now = Self::of(node, self.generation, &self.status);
-        now == *self && self.since.is_some()
+        let spec = (self.generation, self.desired.as_deref());
+        self.since.is_some() && *self == Self::of(node, spec, &self.status)
     }
 }
 
@@ -134,7 +142,9 @@ mod tests {
         let (idle, fetching) = (node("Idle", "1"), node("Fetching", "2"));
         let mut first = KeptStatus::of(host.path());
         for node in [&idle, &fetching] {
-            first.write(node, || KeptNodeObject::of(node, Some(3), &status));
+            first.write(node, || {
+                KeptNodeObject::of(node, (Some(3), Some("a")), &status)
+            });
         }
         let read = |node: &Node| KeptStatus::of(host.path()).read(node);
         let kept = read(&idle).unwrap();

@@ -184,3 +184,34 @@ async fn answer_that_never_holds_what_was_written_is_not_written_for_ever() {
     calls.extend((0..STEPS).map(|_| lost()));
     follow(calls, &[idle]).await;
 }
+
+/// The controller's write of the assignment is known without a second write of the status.
+#[tokio::test(start_paused = true)]
+async fn generation_of_the_assignment_is_observed_with_its_first_write() {
+    let named = |generation: i64, desired: &str, status: Option<&MachineConfigNodeStatus>| {
+        json!({
+            "metadata": { "name": "n", "generation": generation },
+            "spec": { "configVersion": { "desired": desired } }, "status": status,
+        })
+    };
+    let write = |node: &Node, generation: i64, before: &MachineConfigNodeStatus| {
+        let status = conditions::settled(node, Some(generation), before, now());
+        let mut body = body(&status);
+        body["status"]["observedGeneration"] = json!(generation);
+        (status, body)
+    };
+    let idle = node("u", "Idle", "a");
+    let mut moved = (*idle).clone();
+    for key in ["currentConfig", "desiredConfig"] {
+        let key = format!("machineconfiguration.openshift.io/{key}");
+        moved.annotations.insert(key, "b".to_owned());
+    }
+    let (first, at_rest) = write(&idle, 2, &MachineConfigNodeStatus::default());
+    let (second, in_b) = write(&moved, 3, &first);
+    let calls = vec![
+        Call::get(OBJECT, Reply::ok(named(2, "a", None))),
+        Call::patch(STATUS, at_rest, Reply::ok(named(2, "a", Some(&first)))),
+        Call::patch(STATUS, in_b, Reply::ok(named(3, "b", Some(&second)))),
+    ];
+    follow(calls, &[idle, Arc::new(moved)]).await;
+}
