@@ -73,7 +73,8 @@ impl Rotation {
         let before = Seen::of(host)?;
         let version = cluster
             .rotate_certificates([&other, &other], &[(registry, &other)], true)
-            .await?;
+            .await?
+            .named;
         Ok(Self {
             version,
             before,

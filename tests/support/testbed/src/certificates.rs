@@ -20,6 +20,22 @@ const VERSION: &str = match option_env!("SLIPWAY_VERSION") {
     None => env!("CARGO_PKG_VERSION"),
 };
 
+/// Versions of a ControllerConfig with the same certificates.
+#[derive(Debug, Clone)]
+pub struct RotatedVersions {
+    /// Before the controller named them in its status.
+    pub published: String,
+    /// After that.
+    pub named: String,
+}
+
+impl RotatedVersions {
+    /// Whether `version` is one of them.
+    pub fn has(&self, version: &str) -> bool {
+        self.published == version || self.named == version
+    }
+}
+
 impl Cluster {
     /// Writes the ControllerConfig: the CA of kubelets and of the cloud, those of registries by
     /// file name, and whether the API server's CA is rotated. Its version.
@@ -65,16 +81,16 @@ impl Cluster {
         version.context("an object without a version")
     }
 
-    /// Has the cluster rotate certificates under its controller; the version of the
-    /// ControllerConfig in which that has named them. Its status is another version than what
-    /// publishes them.
+    /// Has the cluster rotate certificates under its controller; the versions of the
+    /// ControllerConfig that have them, once the controller has named them in its status.
     pub async fn rotate_certificates(
         &self,
         [kubelet, cloud]: [&str; 2],
         registries: &[(&str, &str)],
         rotates: bool,
-    ) -> Result<String> {
-        self.publish_certificates(&[kubelet, cloud], registries, rotates)
+    ) -> Result<RotatedVersions> {
+        let published = self
+            .publish_certificates(&[kubelet, cloud], registries, rotates)
             .await?;
         let own = [
             ("KubeAPIServerServingCAData", kubelet),
@@ -89,7 +105,7 @@ impl Cluster {
         });
         let expected: BTreeSet<_> = expected.collect();
         let configs = Api::<ControllerConfig>::all(self.objects.client().clone());
-        until("the certificates to be named", SOON, async || {
+        let named = until("the certificates to be named", SOON, async || {
             let config = configs.get(controller_config::NAME).await?;
             let named = config.status.unwrap_or_default().controller_certificates;
             let named = named.into_iter().map(|one| {
@@ -105,7 +121,8 @@ impl Cluster {
                 Err(format!("{named:?}"))
             })
         })
-        .await
+        .await?;
+        Ok(RotatedVersions { published, named })
     }
 
     /// Has daemons and operators trust clients of another authority, too, besides those of the API

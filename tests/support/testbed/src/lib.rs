@@ -52,6 +52,7 @@ pub use self::alert_servers::{AlertServers, AlertSettings, Silence};
 pub use self::api_server::{api_server, complete_release};
 pub use self::authority::Authority;
 pub use self::builder::Testbed;
+pub use self::certificates::RotatedVersions;
 pub use self::cluster::Cluster;
 pub use self::component::{CONTROLLER, Component, DAEMON, OPERATOR};
 pub use self::config_server::ConfigServer;
