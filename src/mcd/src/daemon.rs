@@ -17,7 +17,8 @@
 //!   [`return_to_service`]: one command each
 //! - [`drain_clock`]: how long a drain goes on
 //! - [`ahead`]: what is fetched before the node's turn
-//! - [`drift`]: what is changed by hand on a node at rest
+//! - [`drift`], [`drift_target`]: what is changed by hand on a node at rest, and what that is judged
+//!   against
 //! - [`certificates`]: what the cluster rotates, outside of configurations
 //! - [`events`]: events and the log lines that people search for
 //! - [`kubelet_health`], [`mod@host_os`]: what metrics tell of the host
@@ -33,6 +34,7 @@ pub mod desired;
 pub mod drain;
 pub mod drain_clock;
 pub mod drift;
+pub mod drift_target;
 pub mod driver;
 pub mod events;
 pub mod helper;
@@ -74,7 +76,8 @@ use agent::{Agent, Known};
 use ahead::Spread;
 use certificates::CertificateSync;
 use cli::{Options, SecureOptions};
-use drift::{DriftMonitor, DriftTarget};
+use drift::DriftMonitor;
+use drift_target::DriftTarget;
 use events::{EventReporter, NodeEvent};
 use helper::Helper;
 use host_os::HostOs;

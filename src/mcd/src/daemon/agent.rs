@@ -1,6 +1,7 @@
 //! The real executor: each command of the state machine, carried out on this node.
 
 mod adopting;
+mod prefetch;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,7 +16,7 @@ use jiff::{SignedDuration, Timestamp};
 use node::drain::PodName;
 use node::watch::ObservedNode;
 use node::writer::NodeWriter;
-use node_update::phase::{Command, Event, Machine, Phase};
+use node_update::phase::{Command, Event, Machine};
 use node_update::plan::{Attempt, Route, Target};
 use node_update::reconcile::FORCE_FILE;
 use node_update::verify::unexpected_state;
@@ -23,7 +24,7 @@ use tokio::sync::watch;
 
 use super::drain::{DrainNotice, NodeDrain};
 use super::drain_clock::DrainClock;
-use super::drift::DriftTarget;
+use super::drift_target::{self, DriftTarget};
 use super::driver::{EventSink, Executor};
 use super::events::{EventReporter, NodeEvent, arrives, log_phase, of_phase};
 use super::helper::{Helper, Priority};
@@ -99,7 +100,7 @@ struct Facts {
 
 /// By which annotation a target is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Called {
+enum Called {
     /// `desiredConfig`: the node's turn.
     Desired,
     /// Before its turn.
@@ -108,7 +109,7 @@ pub(super) enum Called {
 
 impl Known {
     /// An attempt that is no update yet.
-    pub(super) fn begin_ahead(&self, attempt: &Attempt) {
+    fn begin_ahead(&self, attempt: &Attempt) {
         self.facts().ahead = Some(attempt.clone());
     }
 
@@ -200,7 +201,7 @@ impl Executor for Agent {
             if arrives {
                 self.watched.send_modify(|watched| watched.arrivals += 1);
             }
-            self.watch_for_drift(machine.phase());
+            drift_target::follow_phase(&self.watched, machine.phase());
             if let Some(word) = of_phase(&self.node, machine.phase(), arrives) {
                 self.reporter.report(&word);
             }
@@ -293,7 +294,7 @@ impl Agent {
         }
     }
 
-    pub(super) async fn make_plan(
+    async fn make_plan(
         &self,
         called: Called,
         from: &Target,
@@ -507,7 +508,7 @@ impl Agent {
             facts.is_verified = true;
         } else if let Event::Failed(text) = &event {
             // What differs may be restored.
-            self.watch_against(&to.config);
+            drift_target::watch_against(&self.watched, &to.config);
             self.reporter.report(&if was_verified {
                 NodeEvent::preflight_failed(text)
             } else {
@@ -546,37 +547,8 @@ impl Agent {
         })
     }
 
-    /// Starts the drift monitor of a node at rest, and stops it before the host is changed. A retry
-    /// of a node at rest leaves it as it is.
-    fn watch_for_drift(&self, phase: &Phase) {
-        match phase {
-            Phase::Idle(it) => self.watch_against(&it.at.config),
-            Phase::Held(it) => self.watch_against(&it.origin.target().config),
-            Phase::Unreconcilable(it) => self.watch_against(&it.origin.target().config),
-            Phase::Draining(_)
-            | Phase::Applying(_)
-            | Phase::Rebooting(_)
-            | Phase::RollingBack(_) => {
-                self.watched
-                    .send_if_modified(|watched| watched.config.take().is_some());
-            }
-            Phase::Starting(_)
-            | Phase::Fetching(_)
-            | Phase::Verifying(_)
-            | Phase::Finishing(_)
-            | Phase::Degraded(_) => {}
-        }
-    }
-
-    fn watch_against(&self, config: &str) {
-        self.watched.send_modify(|watched| {
-            watched.config = Some(config.to_owned());
-            watched.round += 1;
-        });
-    }
-
     /// An idle daemon keeps no connection but its watch, and no memory that it does not use.
-    pub(super) fn rest(&self) {
+    fn rest(&self) {
         self.account.rest();
         self.configs.rest();
         chassis::memory::trim_heap();

@@ -21,6 +21,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::agent::Agent;
+use super::drift_target::DriftTarget;
 use super::events::NodeEvent;
 use super::observe;
 
@@ -34,17 +35,6 @@ const QUIET: Duration = Duration::from_secs(30);
 
 /// How long a host that cannot be watched or checked is left before the next try.
 const BROKEN: Duration = Duration::from_mins(1);
-
-/// What the monitor watches against.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct DriftTarget {
-    /// Name of the configuration; nothing while the host is changed by an update.
-    pub config: Option<String>,
-    /// How often the host was verified: it is checked anew after each time.
-    pub round: u64,
-    /// How often the node came into a configuration.
-    pub arrivals: u64,
-}
 
 /// The monitor of one host.
 #[derive(Debug)]
