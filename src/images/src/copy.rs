@@ -4,8 +4,8 @@ use oci_spec::image::{Descriptor, ImageIndex, ImageManifest, MediaType};
 use release::ImageDigest;
 use serde_json::Value;
 
+use crate::document::{digest_of, is_list, parse};
 use crate::error::Error;
-use crate::image::{digest_of, is_list, parse};
 use crate::location::ImageLocation;
 use crate::store::Stores;
 

@@ -5,15 +5,16 @@ use std::io;
 
 use jiff::Timestamp;
 use oci_spec::image::{Descriptor, MediaType};
-use release::ImageDigest;
-use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::blob::Blob;
+use crate::document::canonical;
 use crate::error::Error;
 use crate::image::{Image, Platform};
 use crate::store::Stores;
 use crate::tree::NewLayer;
+
+pub use crate::built::Built;
 
 /// What an image is made of.
 #[derive(Debug)]
@@ -38,15 +39,6 @@ struct DraftLayer {
     blob: Blob,
     diff_id: String,
     created_by: String,
-}
-
-/// An image that was made, and is nowhere yet.
-#[derive(Debug)]
-pub struct Built {
-    manifest: Blob,
-    media_type: String,
-    /// Layers, then the configuration.
-    blobs: Vec<Blob>,
 }
 
 impl Draft {
@@ -156,11 +148,7 @@ impl Draft {
         }))?)?;
         let mut blobs: Vec<Blob> = self.layers.into_iter().map(|layer| layer.blob).collect();
         blobs.push(configuration);
-        Ok(Built {
-            manifest,
-            media_type,
-            blobs,
-        })
+        Ok(Built::new(manifest, media_type, blobs))
     }
 }
 
@@ -180,30 +168,7 @@ impl Built {
             what: format!("a copy of image {}", image.name()),
             source,
         })?;
-        Ok(Self {
-            manifest,
-            media_type: image.media_type(),
-            blobs,
-        })
-    }
-
-    /// The digest of its manifest, and so of the image.
-    pub fn digest(&self) -> &ImageDigest {
-        self.manifest.digest()
-    }
-
-    /// Its manifest.
-    pub fn manifest(&self) -> &Blob {
-        &self.manifest
-    }
-
-    pub(crate) fn media_type(&self) -> &str {
-        &self.media_type
-    }
-
-    /// Its layers and its configuration.
-    pub fn blobs(&self) -> &[Blob] {
-        &self.blobs
+        Ok(Self::new(manifest, image.media_type(), blobs))
     }
 }
 
@@ -217,13 +182,6 @@ fn oci_layer(descriptor: &Descriptor) -> String {
         }
         _ => name,
     }
-}
-
-/// JSON with sorted keys, so that the same value gives the same bytes.
-pub(crate) fn canonical(value: &impl Serialize) -> serde_json::Result<Vec<u8>> {
-    let mut value = serde_json::to_value(value)?;
-    value.sort_all_objects();
-    serde_json::to_vec(&value)
 }
 
 #[cfg(test)]

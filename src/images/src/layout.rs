@@ -8,6 +8,7 @@ use oci_spec::image::{Descriptor, DescriptorBuilder, ImageIndex, ImageIndexBuild
 use release::ImageDigest;
 
 use crate::blob::{ArchiveFault, Blob};
+use crate::document::canonical;
 use crate::error::Error;
 
 /// What makes a directory a layout: this file, with this content.
@@ -181,7 +182,7 @@ impl<'a> Layout<'a> {
             .manifests(manifests)
             .build()
             .map_err(made)?;
-        let index = crate::draft::canonical(&index).map_err(|source| Error::Document {
+        let index = canonical(&index).map_err(|source| Error::Document {
             image: self.image.clone(),
             document: "index",
             source,

@@ -11,15 +11,17 @@
 //! - [`content`]: files of an image, over its layers
 //! - [`copy`]: an image from place to place
 //! - [`tree`]: files from which a layer is made, byte for byte the same each time
-//! - [`draft`]: a new image
-//! - [`blob`]: bytes by digest
+//! - [`draft`]: a new image; `built`: one that was made
+//! - [`blob`]: bytes by digest; `document`: those of manifests and configurations, as JSON
 
 pub mod archive;
 pub mod blob;
 pub mod budget;
+mod built;
 pub mod content;
 pub mod copy;
 pub mod credentials;
+mod document;
 pub mod draft;
 pub mod error;
 pub mod image;

@@ -17,8 +17,8 @@ use tokio::sync::Mutex;
 
 use crate::blob::{ArchiveFault, Blob, Writer};
 use crate::credentials::Credentials;
+use crate::document::{IMAGES, LISTS};
 use crate::error::Error;
-use crate::image::{IMAGES, LISTS};
 
 /// Forms of manifests that are asked for.
 const MANIFESTS: [&str; 4] = [IMAGES[0], LISTS[0], IMAGES[1], LISTS[1]];

@@ -8,8 +8,8 @@ use oci_spec::image::{Descriptor, MediaType};
 use release::ImageDigest;
 
 use crate::blob::Blob;
+use crate::built::Built;
 use crate::credentials::Credentials;
-use crate::draft::Built;
 use crate::error::Error;
 use crate::layout::Layout;
 use crate::location::ImageLocation;
