@@ -6,6 +6,7 @@
 
 mod attributes;
 mod labels;
+mod like;
 mod path;
 mod prior;
 mod root;

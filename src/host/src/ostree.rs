@@ -9,6 +9,7 @@ mod cause;
 mod deploy;
 mod fetch;
 mod freeze;
+mod image;
 mod index;
 mod label;
 mod listing;
@@ -25,7 +26,8 @@ use std::error::Error as StdError;
 use std::io;
 
 pub use cause::FetchCause;
-pub use fetch::{Fetched, Fetcher};
+pub use fetch::Fetcher;
+pub use image::Fetched;
 pub use listing::ListedDeployment;
 pub use namespace::{enter_namespace, run_in_root};
 pub use sysroot::{Deployments, live_root};

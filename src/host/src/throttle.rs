@@ -9,12 +9,13 @@
 //! faster. Mirrors, proxies and TLS stay skopeo's.
 //!
 //! - `gate`: how fast bytes pass, all pipes together
-//! - `limit`: the file that says it
+//! - `pace`: the clock and the limit that it goes by; `limit`: the file that says it
 //! - `pipe`: one pipe
 //! - `relay`: the messages
 
 mod gate;
 mod limit;
+mod pace;
 mod pipe;
 mod relay;
 
@@ -28,7 +29,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 use crate::process;
 use gate::Gate;
-use limit::FilePace;
+use pace::FilePace;
 
 pub use limit::{InvalidLimit, read_limit};
 

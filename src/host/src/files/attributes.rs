@@ -10,8 +10,7 @@ use rustix::io::Errno;
 use super::Result;
 use super::labels::LABEL;
 use super::path::Location;
-use super::root::Root;
-use super::shipped::read_error;
+use super::root::{Root, read_error};
 
 impl Root {
     /// The extended attributes of a regular file, except its label: the policy names that.

@@ -11,7 +11,7 @@ use rustix::fs::{self, AtFlags, FileType, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
-use super::labels::{Labels, Like};
+use super::labels::Labels;
 use super::path::{LastComponent, Location, PathScope, resolve};
 use super::{Error, Result};
 
@@ -95,16 +95,6 @@ impl Root {
     pub fn with_labels(mut self, labels: Option<Box<dyn Labels>>) -> Self {
         self.labels = labels;
         self
-    }
-
-    /// The same root, whose new files get the label of the file at `path`, or the kernel's default
-    /// label if that has none.
-    ///
-    /// # Errors
-    /// Those of [`Self::locate`], and [`Error::Read`].
-    pub fn labelled_like(self, path: &str) -> Result<Self> {
-        let like = Like::of(&self, path)?;
-        Ok(self.with_labels(like.map(|like| Box::new(like) as Box<dyn Labels>)))
     }
 
     /// Whether it has its own `/var`, as the running system's root has. That of a deployment is
@@ -402,7 +392,7 @@ fn permissions(st_mode: u32) -> Mode {
     Mode(st_mode & 0o7777)
 }
 
-fn read_error(at: &Location, source: io::Error) -> Error {
+pub(super) fn read_error(at: &Location, source: io::Error) -> Error {
     Error::Read {
         path: at.to_string(),
         source,

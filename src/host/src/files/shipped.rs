@@ -1,13 +1,11 @@
 //! The OS's own version of a file of `/etc`.
 
-use std::io;
-
 use node_update::plan::{Mode, OwnerIds};
 
+use super::Result;
 use super::path::{Location, PathScope};
 use super::root::{Found, Root};
 use super::write::Content;
-use super::{Error, Result};
 
 impl Root {
     /// The path of the OS's version of a location; `None` outside `/etc`.
@@ -81,12 +79,5 @@ impl Root {
             disposable.push(directory);
         }
         Ok(disposable)
-    }
-}
-
-pub(super) fn read_error(at: &Location, source: io::Error) -> Error {
-    Error::Read {
-        path: at.to_string(),
-        source,
     }
 }

@@ -7,7 +7,7 @@ use node_update::plan::{Attributes, Digest, LinkTarget, Mode, OwnerIds};
 use rustix::fs::{self, AtFlags, Gid, OFlags, RenameFlags, Uid};
 use rustix::io::Errno;
 
-use super::labels::LABEL;
+use super::labels::{DIRECTORY_TYPE, FILE_TYPE, LABEL, LINK_TYPE};
 use super::path::Location;
 use super::root::{Found, Root};
 use super::{Error, Result, attributes};
@@ -320,12 +320,6 @@ impl Root {
         })
     }
 }
-
-/// `S_IFMT`, `S_IFREG`, `S_IFDIR` and `S_IFLNK`: a label depends on the type of the entry.
-pub(super) const KIND: u32 = 0o170_000;
-pub(super) const FILE_TYPE: u32 = 0o100_000;
-const DIRECTORY_TYPE: u32 = 0o040_000;
-const LINK_TYPE: u32 = 0o120_000;
 
 /// The temporary name of the successor of `name`. It is always the same, so that leftovers of a
 /// killed run are found; and hidden, so that readers of a drop-in directory ignore it.

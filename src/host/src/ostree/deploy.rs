@@ -11,7 +11,8 @@ use ostree_ext::ostree::{self, SysrootDeployTreeOpts, SysrootWriteDeploymentsOpt
 use tracing::warn;
 
 use super::bootable::{self, Kernel};
-use super::listing::{arguments_of, id_of};
+use super::listing::arguments_of;
+use super::sysroot::id_of;
 use super::{Deployments, Error, ErrorContext as _, Result, label, origin, refs, room};
 use crate::execute::{self, NewDeployment, Sysroot};
 use crate::journal::DeploymentId;

@@ -15,6 +15,7 @@ use serde::Deserialize;
 use tokio::runtime::Runtime;
 use tracing::info;
 
+use super::image::{Fetched, Opened, close};
 use super::refs::{self, fetch_error};
 use super::{
     Deployments, Error, ErrorContext as _, FetchCause, Result, bootable, index, repository, room,
@@ -59,30 +60,6 @@ pub struct Fetcher<'a> {
     pub is_limited: bool,
     /// Directory for unpacking an image with a repository inside; emptied before and after.
     pub scratch: PathBuf,
-}
-
-/// An image on this host.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fetched {
-    /// Its pull spec.
-    pub image: String,
-    /// Its commit.
-    pub checksum: String,
-    /// Digest of its manifest; `None` if the registry was not asked.
-    pub digest: Option<String>,
-    /// The OS's version.
-    pub version: Option<String>,
-    /// Bytes of layers fetched over the network in this run.
-    pub fetched_bytes: u64,
-}
-
-/// An image opened at its registry.
-pub(super) struct Opened {
-    pub(super) proxy: ImageProxy,
-    pub(super) image: ostree_ext::containers_image_proxy::OpenedImage,
-    pub(super) digest: String,
-    pub(super) manifest: ImageManifest,
-    pub(super) labels: BTreeMap<String, String>,
 }
 
 /// The part of an image's configuration that is read. Images of the older form lack other parts
@@ -373,14 +350,6 @@ fn plain(text: &str) -> String {
         rest = said;
     }
     rest.to_owned()
-}
-
-pub(super) async fn close(opened: Opened, image: &str) -> Result<()> {
-    let close = async {
-        opened.proxy.close_image(&opened.image).await?;
-        opened.proxy.finalize().await
-    };
-    close.await.map_err(|error| fetch_error(image, error))
 }
 
 /// Refuses what is not `[host[:port]/]repository[:tag][@digest]`: no transport, no blanks.

@@ -9,6 +9,7 @@ use ostree_ext::container::store;
 use ostree_ext::glib::VariantDict;
 use ostree_ext::ostree;
 
+use super::sysroot::id_of;
 use super::{Deployments, ErrorContext as _, Result, origin};
 use crate::files::Root;
 use crate::journal::DeploymentId;
@@ -93,14 +94,6 @@ fn record_in(root: &Root) -> std::result::Result<Option<Target>, String> {
     match record::read(root) {
         Ok(record) => Ok(record.map(Record::into_target)),
         Err(error) => Err(Chain(&error).to_string()),
-    }
-}
-
-/// The id of a deployment.
-pub(super) fn id_of(deployment: &ostree::Deployment) -> DeploymentId {
-    DeploymentId {
-        checksum: deployment.csum().into(),
-        serial: deployment.deployserial(),
     }
 }
 

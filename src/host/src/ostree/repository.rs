@@ -14,7 +14,7 @@ use ostree_ext::prelude::*;
 use tar::{Archive, EntryType};
 use tokio_util::io::SyncIoBridge;
 
-use super::fetch::{Fetched, Opened, close};
+use super::image::{Fetched, Opened, close};
 use super::refs::fetch_error;
 use super::{Error, ErrorContext as _, Result, room};
 

@@ -8,7 +8,6 @@ use ostree_ext::gio::{self, Cancellable};
 use ostree_ext::ostree;
 use ostree_ext::prelude::*;
 
-use super::listing::id_of;
 use super::{Error, ErrorContext as _, Result, freeze, label};
 use crate::files::{Labels, Root};
 use crate::journal::DeploymentId;
@@ -188,6 +187,14 @@ pub fn live_root() -> Result<Root> {
     let labels = label::Policy::of(path)?;
     let labels = labels.map(|policy| Box::new(policy) as Box<dyn Labels>);
     Ok(Root::open(path, None)?.with_labels(labels))
+}
+
+/// The id of a deployment.
+pub(super) fn id_of(deployment: &ostree::Deployment) -> DeploymentId {
+    DeploymentId {
+        checksum: deployment.csum().into(),
+        serial: deployment.deployserial(),
+    }
 }
 
 impl Drop for Deployments {

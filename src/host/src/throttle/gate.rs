@@ -1,28 +1,15 @@
 //! How fast bytes pass, all pipes of one skopeo together.
 
-use std::num::NonZeroU64;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use chassis::report::Chain;
 use node_update::pull::{Allowance, TokenBucket};
 
-use super::limit::InvalidLimit;
+use super::pace::Pace;
 
 /// How often the limit is read again: a node whose turn comes waits for no more than this.
 const REFRESH: Duration = Duration::from_millis(250);
-
-/// The clock, and the limit as it is now.
-pub(super) trait Pace: Send + Sync {
-    /// The time since any one moment.
-    fn now(&self) -> Duration;
-
-    /// Waits.
-    fn sleep(&self, time: Duration);
-
-    /// Bytes a second; none if there is no limit.
-    fn rate(&self) -> Result<Option<NonZeroU64>, InvalidLimit>;
-}
 
 /// Lets bytes pass.
 #[derive(Debug)]

@@ -5,10 +5,7 @@
 
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
-use std::{fs, io, thread};
-
-use super::gate::Pace;
+use std::{fs, io};
 
 /// A limit cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -49,37 +46,6 @@ pub fn read_limit(path: &Path) -> Result<Option<NonZeroU64>, InvalidLimit> {
         path: path.to_owned(),
         text,
     })
-}
-
-/// The rate of a file, and this system's clock.
-#[derive(Debug)]
-pub(super) struct FilePace {
-    /// None: there is no limit.
-    path: Option<PathBuf>,
-    began: Instant,
-}
-
-impl FilePace {
-    pub(super) fn new(path: Option<&Path>) -> Self {
-        Self {
-            path: path.map(Path::to_owned),
-            began: Instant::now(),
-        }
-    }
-}
-
-impl Pace for FilePace {
-    fn now(&self) -> Duration {
-        self.began.elapsed()
-    }
-
-    fn sleep(&self, time: Duration) {
-        thread::sleep(time);
-    }
-
-    fn rate(&self) -> Result<Option<NonZeroU64>, InvalidLimit> {
-        self.path.as_deref().map_or(Ok(None), read_limit)
-    }
 }
 
 #[cfg(test)]

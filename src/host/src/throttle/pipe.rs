@@ -3,7 +3,8 @@
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 
-use super::gate::{Gate, Pace};
+use super::gate::Gate;
+use super::pace::Pace;
 
 /// Bytes that are read at once: what one pipe of the kernel holds.
 const CHUNK: usize = 64 << 10;

@@ -20,7 +20,8 @@ use rustix::net::{
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::Error;
-use super::gate::{Gate, Pace};
+use super::gate::Gate;
+use super::pace::Pace;
 use super::pipe;
 
 /// The longest message, in bytes: twice what the protocol allows.
