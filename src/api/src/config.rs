@@ -11,6 +11,7 @@ pub mod image_policy;
 pub mod mirror_set;
 pub mod node_settings;
 pub mod preflight;
+pub mod release;
 pub mod scheduler;
 
 pub use api_server::APIServer;
@@ -20,7 +21,7 @@ pub use cluster_operator::{
 };
 pub use cluster_version::{
     AcceptedRisk, CapabilitiesSpec, CapabilitiesStatus, ClusterVersion, ClusterVersionSpec,
-    ClusterVersionStatus, ComponentOverride, HistoryEntry, HistoryState, Release, Update,
+    ClusterVersionStatus, ComponentOverride, HistoryEntry, HistoryState, Update,
 };
 pub use conditional_update::{
     ConditionalUpdate, ConditionalUpdateRisk, MatchingRule, PromQl, RecommendationType,
@@ -30,4 +31,5 @@ pub use image::{Image, ImageSpec, RegistrySources};
 pub use image_policy::{ClusterImagePolicy, ImagePolicy, SignaturePolicy};
 pub use mirror_set::{ImageDigestMirrorSet, ImageMirrors, ImageTagMirrorSet};
 pub use node_settings::NodeSettings;
+pub use release::Release;
 pub use scheduler::{Scheduler, SchedulerSpec};

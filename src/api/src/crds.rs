@@ -9,9 +9,10 @@ use kube::CustomResourceExt as _;
 use crate::config::{
     ClusterOperator, ClusterVersion, FeatureGate, Image, ImageDigestMirrorSet, ImageTagMirrorSet,
 };
+use crate::machineconfiguration::machine_config::MachineConfigDefinition;
 use crate::machineconfiguration::{
-    ContainerRuntimeConfig, ControllerConfig, KubeletConfig, MachineConfig, MachineConfigNode,
-    MachineConfigPool, OSImageStream,
+    ContainerRuntimeConfig, ControllerConfig, KubeletConfig, MachineConfigNode, MachineConfigPool,
+    OSImageStream,
 };
 use crate::operator::MachineConfiguration;
 use crate::rollout::RolloutPolicy;
@@ -29,7 +30,7 @@ pub fn all() -> Vec<CustomResourceDefinition> {
         KubeletConfig::crd(),
         MachineConfigNode::crd(),
         MachineConfigPool::crd(),
-        MachineConfig::crd(),
+        machine_config(),
         OSImageStream::crd(),
         MachineConfiguration::crd(),
         RolloutPolicy::crd(),
@@ -72,10 +73,17 @@ pub fn file_name(crd: &CustomResourceDefinition) -> String {
 /// First line of each generated file.
 pub const HEADER: &str = "# Generated from src/api by crdgen; change the types, not this file.\n";
 
+/// The definition of MachineConfigs, with `spec` optional as upstream's.
+fn machine_config() -> CustomResourceDefinition {
+    let mut crd = MachineConfigDefinition::crd();
+    for schema in root_schemas(&mut crd) {
+        schema.required = None;
+    }
+    crd
+}
+
 /// The schemas of all versions.
-pub(crate) fn root_schemas(
-    crd: &mut CustomResourceDefinition,
-) -> impl Iterator<Item = &mut JSONSchemaProps> {
+fn root_schemas(crd: &mut CustomResourceDefinition) -> impl Iterator<Item = &mut JSONSchemaProps> {
     crd.spec
         .versions
         .iter_mut()

@@ -6,15 +6,14 @@
     reason = "each printer column has a type; the lint does not know that they are nested"
 )]
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::{CustomResource, CustomResourceExt as _, Resource};
+use kube::{CustomResource, Resource};
 use schemars::JsonSchema;
 use serde::ser::SerializeStruct as _;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
-use crate::{crds, nullable, raw};
+use crate::{nullable, raw};
 
 /// What a MachineConfig asks for.
 ///
@@ -107,15 +106,6 @@ impl MachineConfig {
             },
             spec,
         }
-    }
-
-    /// The CustomResourceDefinition, with `spec` optional as upstream's.
-    pub fn crd() -> CustomResourceDefinition {
-        let mut crd = MachineConfigDefinition::crd();
-        for schema in crds::root_schemas(&mut crd) {
-            schema.required = None;
-        }
-        crd
     }
 }
 
