@@ -6,6 +6,7 @@
 mod error;
 mod object;
 pub mod protobuf;
+mod refusal;
 
 use std::time::Duration;
 
@@ -20,8 +21,9 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 pub use self::error::Error;
-use self::error::{of_client, of_status, refused};
+use self::error::{of_client, of_status};
 pub use self::object::PlainObject;
+use self::refusal::refused;
 
 /// The longest a request may take from its first byte to the last of its answer. The API server
 /// gives up after 60 s itself.
