@@ -14,8 +14,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use release::pull_spec::is_same_image;
 use release::update_graph::{Offer, Offers, RiskRule, UpdateNode, UpdateRisk};
 
-use crate::upgradeable::is_reason;
-
 /// Between two queries, and between two of the same one.
 const PAUSE: SignedDuration = SignedDuration::from_secs(1);
 const REPEAT: SignedDuration = SignedDuration::from_hours(1);
@@ -236,6 +234,15 @@ fn risk_of(risk: &UpdateRisk) -> ConditionalUpdateRisk {
 pub(crate) fn is_name(name: &str) -> bool {
     let is_part = |one: char| one.is_ascii_alphanumeric() || ['.', '-'].contains(&one);
     name.starts_with(|first: char| first.is_ascii_uppercase()) && name.chars().all(is_part)
+}
+
+/// Whether a name may be a condition's reason: `^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$`.
+pub(crate) fn is_reason(name: &str) -> bool {
+    let is_word = |one: u8| one.is_ascii_alphanumeric() || one == b'_';
+    let bytes = name.as_bytes();
+    bytes.first().is_some_and(u8::is_ascii_alphabetic)
+        && bytes.last().copied().is_some_and(is_word)
+        && bytes.iter().all(|one| is_word(*one) || b",:".contains(one))
 }
 
 /// The risks that an administrator accepts.

@@ -169,7 +169,7 @@ pub fn condition(risks: &[UpgradeRisk]) -> Option<(String, String)> {
     match risks {
         [] => None,
         [risk] => {
-            let reason = if is_reason(&risk.name) {
+            let reason = if risk::is_reason(&risk.name) {
                 risk.name.clone()
             } else {
                 "RiskNameNotCompatibleWithReasonProperty".to_owned()
@@ -228,15 +228,6 @@ fn page(text: &str) -> Option<&str> {
     let page = rest.split(char::is_whitespace).next()?;
     let page = page.trim_end_matches(['.', ',', ';', ':', ')', '"', '\'']);
     validation::is_url(page).then_some(page)
-}
-
-/// Whether a name may be a condition's reason: `^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$`.
-pub fn is_reason(name: &str) -> bool {
-    let is_word = |one: u8| one.is_ascii_alphanumeric() || one == b'_';
-    let bytes = name.as_bytes();
-    bytes.first().is_some_and(u8::is_ascii_alphabetic)
-        && bytes.last().copied().is_some_and(is_word)
-        && bytes.iter().all(|one| is_word(*one) || b",:".contains(one))
 }
 
 #[cfg(test)]
