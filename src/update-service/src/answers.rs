@@ -1,24 +1,20 @@
 //! Every answer, made once when a scrape ends, and kept compressed.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{Read as _, Write as _};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use flate2::Compression;
-use flate2::read::GzDecoder;
-use flate2::write::GzEncoder;
 use images::Tree;
 use images::tree::EntryContent;
 use jiff::Timestamp;
 use release::ImageDigest;
 use release::update_graph::UpdateGraph;
 use serde_json::json;
-use update_graph::annotated::SilencedEdge;
 use update_graph::graph_data::SourceFiles;
 use update_graph::{AnnotatedGraph, GraphData, SourceProblem, block_effect, scraped};
 
-use crate::drawings::KeptDrawings;
+use crate::answer::Answer;
+use crate::kept_drawings::KeptDrawings;
 use crate::releases::KnownRelease;
 
 /// Bytes of answers that are kept unpacked, beside the packed ones: those that were asked for
@@ -27,19 +23,6 @@ const UNPACKED_BYTES: usize = 4 << 20;
 
 /// Mode of a file in the archive of graph data.
 const FILE_MODE: u32 = 0o644;
-
-/// One body, packed.
-#[derive(Clone, Debug)]
-pub struct Answer {
-    /// Packed by gzip.
-    pub gzip: Bytes,
-    /// Digits of the SHA-256 of what is packed: equal bodies have equal ones.
-    pub tag: String,
-    /// Bytes of what is packed.
-    pub length: usize,
-    /// Updates of the channel that are blocked silently.
-    pub silenced: Vec<SilencedEdge>,
-}
 
 /// The answer of a channel, and what it was made of.
 #[derive(Clone, Debug)]
@@ -183,31 +166,6 @@ impl Answers {
             kept.0 += bytes.len();
             kept.1.insert(answer.tag.clone(), bytes.clone());
         }
-        Ok(bytes)
-    }
-}
-
-impl Answer {
-    pub(crate) fn new(bytes: &[u8], silenced: Vec<SilencedEdge>) -> std::io::Result<Self> {
-        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
-        encoder.write_all(bytes)?;
-        let mut packed = encoder.finish()?;
-        packed.shrink_to_fit();
-        Ok(Self {
-            gzip: packed.into(),
-            tag: ImageDigest::of(bytes).hex().chars().take(32).collect(),
-            length: bytes.len(),
-            silenced,
-        })
-    }
-
-    /// What is packed.
-    ///
-    /// # Errors
-    /// Never for what this program has packed.
-    pub fn unpack(&self) -> std::io::Result<Vec<u8>> {
-        let mut bytes = Vec::with_capacity(self.length);
-        GzDecoder::new(self.gzip.as_ref()).read_to_end(&mut bytes)?;
         Ok(bytes)
     }
 }

@@ -1,56 +1,21 @@
 //! Channels drawn for people: made off the threads that answer, one at a time, and kept.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use bytes::Bytes;
-use release::Version;
 use release::update_graph::UpdateGraph;
 use tokio::sync::Semaphore;
 use update_graph::drawing::layout::DrawingRequest;
 use update_graph::drawing::page::ChannelPage;
 use update_graph::drawing::{Drawing, dot, svg};
 
-use crate::answers::{Answer, Answers};
+use crate::answer::Answer;
+use crate::answers::Answers;
+use crate::kept_drawings::{DrawingKey, KeptDrawing};
 use crate::request::{GraphForm, ServiceError};
 
 /// Drawings that are made at once: each may take a processor for a second, and clusters ask for
 /// JSON meanwhile.
 const AT_ONCE: usize = 1;
-
-/// Bytes of drawings that are kept, packed and unpacked: those that were made last. One of a large
-/// channel has some 500 kB.
-const KEPT_BYTES: usize = 8 << 20;
-
-/// Which drawing.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DrawingKey {
-    /// The channel.
-    pub channel: String,
-    /// Its architecture.
-    pub architecture: String,
-    /// A form for people.
-    pub form: GraphForm,
-    /// The release that runs.
-    pub from: Option<Version>,
-    /// Where it is to get.
-    pub to: Option<Version>,
-    /// Whether updates that follow from others are drawn, too.
-    pub all: bool,
-}
-
-/// A drawing in both encodings.
-#[derive(Clone, Debug)]
-pub struct KeptDrawing {
-    /// Packed.
-    pub answer: Answer,
-    /// Unpacked.
-    pub bytes: Bytes,
-}
-
-/// The drawings of one set of answers, the last ones first.
-#[derive(Debug, Default)]
-pub struct KeptDrawings(Mutex<VecDeque<(DrawingKey, KeptDrawing)>>);
 
 /// The place where drawings are made.
 #[derive(Debug)]
@@ -83,7 +48,7 @@ impl DrawingBoard {
         let turn = turn.map_err(|_| ServiceError::Busy)?;
         let answers = Arc::clone(answers);
         let work = move || {
-            let made = key.draw(&answers);
+            let made = draw(&key, &answers);
             if let Ok(made) = &made {
                 answers.drawings.keep(key, made.clone());
             }
@@ -98,75 +63,41 @@ impl DrawingBoard {
     }
 }
 
-impl KeptDrawings {
-    fn find(&self, key: &DrawingKey) -> Option<KeptDrawing> {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let index = kept.iter().position(|(known, _)| known == key)?;
-        let found = kept.remove(index)?;
-        let drawing = found.1.clone();
-        kept.push_front(found);
-        Some(drawing)
-    }
-
-    fn keep(&self, key: DrawingKey, drawing: KeptDrawing) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.push_front((key, drawing));
-        let mut bytes = 0;
-        let fits = |(_, drawing): &(DrawingKey, KeptDrawing)| {
-            bytes += drawing.bytes.len() + drawing.answer.gzip.len();
-            bytes <= KEPT_BYTES
-        };
-        let count = kept.iter().map(fits).take_while(|fits| *fits).count();
-        kept.truncate(count);
-    }
-}
-
-impl DrawingKey {
-    fn draw(&self, answers: &Answers) -> std::io::Result<KeptDrawing> {
-        let answer = answers.graph(&self.channel, &self.architecture);
-        let bytes = answers.unpacked(answer)?;
-        let graph = UpdateGraph::parse(&bytes).map_err(std::io::Error::other)?;
-        let request = DrawingRequest {
-            from: self.from.clone(),
-            to: self.to.clone(),
-            all: self.all,
-        };
-        let drawing = || Drawing::new(&graph, &answer.silenced, &request);
-        let text = match self.form {
-            GraphForm::Svg => svg::svg(&drawing()),
-            GraphForm::Dot => dot::dot(&drawing()),
-            GraphForm::Page | GraphForm::Vendor | GraphForm::Json => ChannelPage {
-                channel: &self.channel,
-                architecture: &self.architecture,
-                channels: &answers.channels,
-                graph: &graph,
-                silenced: &answer.silenced,
-                request: &request,
-            }
-            .html(),
-        };
-        Ok(KeptDrawing {
-            answer: Answer::new(text.as_bytes(), Vec::new())?,
-            bytes: text.into(),
-        })
-    }
+/// Draws a channel of `answers` in the form that the key names.
+fn draw(key: &DrawingKey, answers: &Answers) -> std::io::Result<KeptDrawing> {
+    let answer = answers.graph(&key.channel, &key.architecture);
+    let bytes = answers.unpacked(answer)?;
+    let graph = UpdateGraph::parse(&bytes).map_err(std::io::Error::other)?;
+    let request = DrawingRequest {
+        from: key.from.clone(),
+        to: key.to.clone(),
+        all: key.all,
+    };
+    let drawing = || Drawing::new(&graph, &answer.silenced, &request);
+    let text = match key.form {
+        GraphForm::Svg => svg::svg(&drawing()),
+        GraphForm::Dot => dot::dot(&drawing()),
+        GraphForm::Page | GraphForm::Vendor | GraphForm::Json => ChannelPage {
+            channel: &key.channel,
+            architecture: &key.architecture,
+            channels: &answers.channels,
+            graph: &graph,
+            silenced: &answer.silenced,
+            request: &request,
+        }
+        .html(),
+    };
+    Ok(KeptDrawing {
+        answer: Answer::new(text.as_bytes(), Vec::new())?,
+        bytes: text.into(),
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::answers::tests::answers;
-
-    fn key(from: &str, form: GraphForm) -> DrawingKey {
-        DrawingKey {
-            channel: "fast-1".to_owned(),
-            architecture: "amd64".to_owned(),
-            form,
-            from: Some(from.parse().unwrap()),
-            to: None,
-            all: false,
-        }
-    }
+    use crate::kept_drawings::tests::key;
 
     #[tokio::test]
     async fn one_drawing_is_made_at_a_time_and_kept_ones_need_no_turn() {
@@ -200,27 +131,5 @@ mod tests {
         let other = key("1.0.1", GraphForm::Page);
         let other = board.draw(&answers, other).await.unwrap();
         assert_ne!(other.answer.tag, made.answer.tag);
-    }
-
-    #[test]
-    fn drawings_that_were_used_last_are_kept() {
-        let kept = KeptDrawings::default();
-        let drawing = KeptDrawing {
-            answer: Answer::new(b"", Vec::new()).unwrap(),
-            bytes: vec![0; KEPT_BYTES / 3].into(),
-        };
-        let keys = ["1.0.0", "1.0.1", "1.0.2"].map(|from| key(from, GraphForm::Dot));
-        kept.keep(keys[0].clone(), drawing.clone());
-        kept.keep(keys[1].clone(), drawing.clone());
-        assert!(kept.find(&keys[0]).is_some());
-        kept.keep(keys[2].clone(), drawing);
-        let found = keys.map(|key| kept.find(&key).is_some());
-        assert_eq!(found, [true, false, true]);
-        let large = KeptDrawing {
-            answer: Answer::new(b"", Vec::new()).unwrap(),
-            bytes: vec![0; KEPT_BYTES].into(),
-        };
-        kept.keep(key("1.0.3", GraphForm::Dot), large);
-        assert!(kept.find(&key("1.0.3", GraphForm::Dot)).is_none());
     }
 }

@@ -13,8 +13,10 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Status
 use http_body_util::Full;
 use release::ImageDigest;
 
-use crate::answers::{Answer, Answers};
-use crate::drawings::{DrawingBoard, DrawingKey};
+use crate::answer::Answer;
+use crate::answers::Answers;
+use crate::drawings::DrawingBoard;
+use crate::kept_drawings::DrawingKey;
 use crate::metrics::ServiceMetrics;
 use crate::openapi::openapi;
 use crate::request::{self, GraphForm, JSON, ServiceError};
