@@ -17,7 +17,7 @@
 //!   [`return_to_service`]: one command each
 //! - [`drain_clock`]: how long a drain goes on
 //! - [`ahead`]: what is fetched before the node's turn
-//! - [`drift`], [`drift_target`]: what is changed by hand on a node at rest, and what that is judged
+//! - [`drift`]: what is changed by hand on a node at rest; [`drift_target`]: what it is watched
 //!   against
 //! - [`certificates`]: what the cluster rotates, outside of configurations
 //! - [`events`]: events and the log lines that people search for
