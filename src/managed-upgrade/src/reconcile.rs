@@ -27,7 +27,6 @@ mod sync;
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -52,7 +51,7 @@ use crate::phase::{self, PhaseEvent, UnexpectedEvent};
 use crate::release_state::{NoSource, current_version, is_commenced};
 use crate::requests::Requests;
 use crate::step::StepName;
-use crate::watches::{UpgradeCaches, Upgrades};
+use crate::watches::{UpgradeCaches, UpgradeKey, Upgrades};
 use crate::window;
 
 /// Keeps an UpgradeConfig until what was added for it is removed.
@@ -70,16 +69,6 @@ const FAILED: &str = "FailedUpgrade";
 /// How often a gate is asked again that holds an upgrade, and how often something is checked that
 /// no watch reports.
 const POLL: Duration = Duration::from_secs(30);
-
-/// The one thing that is reconciled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct UpgradeKey;
-
-impl fmt::Display for UpgradeKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(upgrade_config::NAME)
-    }
-}
 
 /// Why a pass could not be carried out.
 #[derive(Debug, thiserror::Error)]
@@ -457,11 +446,3 @@ fn running(version: &ClusterVersion) -> String {
     let running = status.and_then(|status| current_version(status).ok());
     running.unwrap_or("unknown").to_owned()
 }
-
-/// Architecture of this program, and so of its cluster's release, in the words of releases.
-pub(crate) const ARCHITECTURE: &str = match std::env::consts::ARCH.as_bytes() {
-    b"x86_64" => "amd64",
-    b"aarch64" => "arm64",
-    b"powerpc64" => "ppc64le",
-    _ => std::env::consts::ARCH,
-};

@@ -1,6 +1,7 @@
 //! What is watched. Each change wakes the one key that there is.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use api::config::{ClusterOperator, ClusterOperatorStatus, ClusterVersion, cluster_version};
 use api::machineconfiguration::MachineConfigPool;
@@ -12,7 +13,16 @@ use operator::{Operator, Wake, WatchScope, Watched};
 
 use crate::config::CONFIG_MAP;
 use crate::node_view::{PoolProgress, UpgradeNode};
-use crate::reconcile::UpgradeKey;
+
+/// The one thing that is reconciled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct UpgradeKey;
+
+impl fmt::Display for UpgradeKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(upgrade_config::NAME)
+    }
+}
 
 /// What is known of the cluster, kept up to date. Its clones are one.
 #[derive(Debug, Clone, Default)]

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::reconcile::ARCHITECTURE;
+use crate::version::ARCHITECTURE;
 
 use super::{FleetCluster, FleetRoutes, FleetSettings, PolicyState, UpgradePolicy};
 

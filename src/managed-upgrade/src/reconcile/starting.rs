@@ -11,7 +11,7 @@ use release::Version;
 use release::update_graph::UpdateGraph;
 
 use super::sync::Refreshed;
-use super::{ARCHITECTURE, Error, POLL, Pass, UpgradeOperator, VALID, image};
+use super::{Error, POLL, Pass, UpgradeOperator, VALID, image};
 use crate::fleet::client::Patience;
 use crate::health;
 use crate::metrics;
@@ -20,6 +20,7 @@ use crate::notice::NoticeState;
 use crate::phase::{self, PhaseEvent};
 use crate::schedule::{self, StartDecision};
 use crate::validation::{self, ConfigVerdict, InvalidUpgrade};
+use crate::version::ARCHITECTURE;
 
 /// How often the time of an upgrade is compared with the clock, which may be set.
 const CLOCK: SignedDuration = SignedDuration::from_mins(10);
