@@ -8,6 +8,7 @@ use std::path::Path;
 use anyhow::{Context as _, anyhow, bail};
 use api::machineconfiguration::MachineConfig;
 use api::operator::machine_configuration::{self, MachineConfiguration};
+use clap::Args;
 use cluster::access::Access;
 use cluster::path;
 use cluster::wire::escape;
@@ -18,13 +19,27 @@ use node_update::settings::UpdateSettings;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::cli::ConfigDiffArgs;
 use crate::config_files::{name_of, parse, unknown_members};
 use crate::failure::{Ending, Several};
 use crate::kubeconfig::ClusterArgs;
 use crate::output::{show, warn};
 
 const KIND: &str = "MachineConfig";
+
+/// `slipway config diff`.
+#[derive(Debug, Args)]
+pub struct ConfigDiffArgs {
+    /// Name of a MachineConfig in the cluster, or a file
+    #[arg(value_name = "FROM")]
+    pub from: String,
+    /// Name of a MachineConfig in the cluster, or a file. With two files no cluster is asked, and
+    /// the default node disruption policies count
+    #[arg(value_name = "TO")]
+    pub to: String,
+    /// The cluster.
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
+}
 
 /// What a change does to a node. File contents, keys and passwords are not in it.
 #[derive(Debug, PartialEq, Eq, Serialize)]

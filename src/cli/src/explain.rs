@@ -12,9 +12,9 @@ use anyhow::bail;
 use clap::Args;
 use serde::Serialize;
 
+use crate::blocks::columns;
 use crate::failure::Ending;
 use crate::output::{ViewForm, show};
-use crate::upgrade::blocks::columns;
 
 /// `slipway explain`.
 #[derive(Debug, Args)]

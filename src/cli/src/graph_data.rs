@@ -1,14 +1,41 @@
 //! `slipway graph-data`: what curators of an update service check and change.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
+use clap::Args;
+use release::Version;
 use update_graph::graph_data::{BLOCKED_EDGES, CHANNELS, SourceFiles};
 use update_graph::{GraphData, SourceProblem, comparison, promotion};
 
-use crate::cli::{GraphCheckArgs, GraphPromoteArgs};
 use crate::failure::Ending;
 use crate::output::{print, write};
+
+/// `slipway graph-data check`.
+#[derive(Debug, Args)]
+pub struct GraphCheckArgs {
+    /// Directory with version, channels and blocked-edges
+    pub directory: PathBuf,
+    /// Directory as it was before: what was added and removed is printed
+    #[arg(long, value_name = "DIRECTORY")]
+    pub against: Option<PathBuf>,
+}
+
+/// `slipway graph-data promote`.
+#[derive(Debug, Args)]
+pub struct GraphPromoteArgs {
+    /// Directory with version, channels and blocked-edges
+    pub directory: PathBuf,
+    /// Release
+    #[arg(long, value_name = "VERSION")]
+    pub version: Version,
+    /// Channel that it is added to
+    #[arg(long, value_name = "CHANNEL")]
+    pub channel: String,
+    /// Print what would change, and change nothing
+    #[arg(long)]
+    pub dry_run: bool,
+}
 
 /// Lists problems, and what differs from another directory.
 pub(crate) fn check(arguments: &GraphCheckArgs) -> anyhow::Result<Ending> {

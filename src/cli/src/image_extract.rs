@@ -1,13 +1,31 @@
 //! `slipway image extract`: files of an image.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
+use clap::Args;
+use images::ImageLocation;
 use images::content::unpack;
 
-use crate::access::open;
-use crate::cli::ImageExtractArgs;
+use crate::access::{AccessArgs, open};
 use crate::output::warn;
+
+/// `slipway image extract`.
+#[derive(Debug, Args)]
+pub struct ImageExtractArgs {
+    /// Image
+    pub image: ImageLocation,
+    /// A file or directory of the image, and the directory that it, or all that is in it, is
+    /// written to
+    #[arg(long, value_name = "SOURCE:DIRECTORY", required = true, value_parser = path_pair)]
+    pub path: Vec<(String, PathBuf)>,
+    /// Write into directories that are not empty, too
+    #[arg(long)]
+    pub confirm: bool,
+    /// Registries.
+    #[command(flatten)]
+    pub access: AccessArgs,
+}
 
 pub(crate) async fn run(arguments: ImageExtractArgs) -> anyhow::Result<()> {
     for (_, directory) in &arguments.path {
@@ -35,4 +53,24 @@ fn check(directory: &Path, is_confirmed: bool) -> anyhow::Result<()> {
         bail!("directory {shown} is not empty; --confirm writes into it all the same");
     }
     Ok(())
+}
+
+fn path_pair(text: &str) -> Result<(String, PathBuf), String> {
+    match text.rsplit_once(':') {
+        Some((source, target)) if !source.is_empty() && !target.is_empty() => {
+            Ok((source.to_owned(), target.into()))
+        }
+        _ => Err("it is not SOURCE:DIRECTORY".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directories_are_parsed_from_the_right() {
+        let (source, target) = path_pair("/a:b:/out").unwrap();
+        assert_eq!((source.as_str(), target), ("/a:b", "/out".into()));
+    }
 }

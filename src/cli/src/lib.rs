@@ -1,6 +1,6 @@
 //! The command line of administrators and of those who make releases.
 //!
-//! - [`cli`]: verbs and options
+//! - [`cli`]: groups of verbs
 //! - [`access`]: options and credentials for registries
 //! - [`failure`]: the lines that report errors
 //! - `release_new`, `release_sign`, `release_verify`, `release_info`, `release_extract`,
@@ -17,28 +17,34 @@
 //! - [`explain`]: what each reason, condition, phase and event means
 //! - [`pools`]: what pools and nodes run, want and wait for
 //! - [`kubeconfig`]: options for the cluster that a command asks
+//! - `object`, `cluster_version`: objects of a cluster, and the one that says what it runs
+//! - [`update_service`]: requests to an update service
+//! - `forecast`: how long the rest of a pool's roll takes
+//! - `blocks`: pieces of text that several views have
 //! - `manual`: shell completion and manual pages
 //! - `payload`: a release image, read
-//! - `inputs`: the images that a release is made of
 //! - [`json_template`]: what of a JSON document is printed
 //! - `view`: what is printed, from values
 //! - [`output`]: where it is printed, and in which form
 
 pub mod access;
+mod blocks;
 pub mod cli;
+mod cluster_version;
 mod config_diff;
 mod config_files;
 pub mod config_render;
 pub mod explain;
 pub mod failure;
+mod forecast;
 pub mod graph;
 mod graph_data;
 mod image_extract;
-mod inputs;
 pub mod json_template;
 pub mod kubeconfig;
 pub mod managed;
 mod manual;
+mod object;
 pub mod output;
 mod payload;
 pub mod pools;
@@ -49,6 +55,7 @@ pub mod release_name;
 mod release_new;
 mod release_sign;
 mod release_verify;
+pub mod update_service;
 pub mod upgrade;
 mod view;
 

@@ -7,12 +7,10 @@
 //! - `view`: a pool and its nodes, from objects
 //! - `node_view`: one node, from objects
 //! - `watch`: pools and nodes while they change
-//! - `forecast`: how long the rest of a roll takes
 //! - `eviction`: which pods a drain would evict, and what the API server answers
 
 pub mod arguments;
 mod eviction;
-pub(crate) mod forecast;
 mod node_view;
 mod view;
 pub(crate) mod watch;

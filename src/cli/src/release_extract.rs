@@ -7,17 +7,52 @@ pub(crate) mod filter;
 use std::fs::File;
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use clap::Args;
+use images::ImageLocation;
 use release::payload::{Files, Payload};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use self::filter::ManifestFilter;
-use crate::cli::ExtractArgs;
+use self::filter::{Cloud, ManifestFilter, PROFILE};
+use crate::access::AccessArgs;
 use crate::output::{print, print_data};
 use crate::payload::read_files;
+
+/// `slipway release extract`.
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("where").required(true).args(["to", "file"]))]
+pub struct ExtractArgs {
+    /// Release image
+    pub image: ImageLocation,
+    /// Directory that all files are written to
+    #[arg(long, value_name = "DIRECTORY")]
+    pub to: Option<PathBuf>,
+    /// The file to print
+    #[arg(long, value_name = "NAME")]
+    pub file: Option<String>,
+    /// Only manifests that a cluster applies
+    #[arg(long, conflicts_with = "file")]
+    pub included: bool,
+    /// Profile of that cluster, as its version operator has it
+    #[arg(long, value_name = "PROFILE", default_value = PROFILE, requires = "included")]
+    pub cluster_profile: String,
+    /// install-config.yaml of that cluster: its feature set, gates and capabilities [default: all
+    /// capabilities]
+    #[arg(long, value_name = "FILE", requires = "included")]
+    pub install_config: Option<PathBuf>,
+    /// Only requests for credentials
+    #[arg(long, conflicts_with = "file")]
+    pub credentials_requests: bool,
+    /// Of these, only those for this cloud
+    #[arg(long, value_name = "CLOUD", requires = "credentials_requests")]
+    pub cloud: Option<Cloud>,
+    /// Registries.
+    #[command(flatten)]
+    pub access: AccessArgs,
+}
 
 pub(crate) async fn run(arguments: ExtractArgs) -> anyhow::Result<()> {
     let stores = arguments.access.stores()?;

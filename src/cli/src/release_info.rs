@@ -1,25 +1,104 @@
 //! `slipway release info`: what a release image holds.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use anyhow::{Context as _, anyhow, bail};
+use clap::Args;
 use futures::StreamExt as _;
 use images::{ImageLocation, Stores};
 use jiff::Timestamp;
 
-use crate::access::open;
-use crate::cli::{DiffArgs, Form, InfoArgs};
+use crate::access::{AccessArgs, open};
 use crate::failure::{Several, Usage};
+use crate::json_template::JsonTemplate;
 use crate::kubeconfig::ClusterArgs;
 use crate::output::{print, print_data};
 use crate::payload;
-use crate::release_name::Whereabouts;
+use crate::release_name::{ReleaseName, Whereabouts};
+use crate::update_service::ServiceArgs;
 use crate::view::info::{Head, Images, Info, contents, text};
 use crate::view::parts::{Part, PartLayer, sizes, verified};
 use crate::view::{difference, json};
 
 /// Images that are opened at once.
 const AT_ONCE: usize = 8;
+
+/// `slipway release info`.
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("variant").args(["pullspecs", "commits", "commit_urls", "size", "contents", "verify", "image_for", "output"]))]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "flags of the command line, of which one may be set"
+)]
+pub struct InfoArgs {
+    /// Release image, or a version, which is looked for in ClusterVersion, then in channels of the
+    /// update service [default: the release that the cluster is to run]
+    #[arg(value_name = "RELEASE")]
+    pub release: Option<ReleaseName>,
+    /// Another one: how the two differ is printed
+    pub other: Option<ReleaseName>,
+    /// Pull specs of the images, instead of digests
+    #[arg(long)]
+    pub pullspecs: bool,
+    /// Source and commit of the images
+    #[arg(long)]
+    pub commits: bool,
+    /// Addresses of the images' commits
+    #[arg(long)]
+    pub commit_urls: bool,
+    /// Age, layers and compressed size of the images, and what they share
+    #[arg(long)]
+    pub size: bool,
+    /// All files, each after a line with its name
+    #[arg(long)]
+    pub contents: bool,
+    /// Check that all images are there and are what the release says: digest, time and name of each
+    #[arg(long)]
+    pub verify: bool,
+    /// Pull spec of one image
+    #[arg(long, value_name = "NAME")]
+    pub image_for: Option<String>,
+    /// json, name, digest, pullspec, or jsonpath=TEMPLATE with paths in braces, as kubectl takes it
+    #[arg(long, short = 'o', value_name = "FORM", value_parser = form)]
+    pub output: Option<Form>,
+    /// Kubeconfig [default: $KUBECONFIG, ~/.kube/config]
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// Update service.
+    #[command(flatten)]
+    pub service: ServiceArgs,
+    /// Registries.
+    #[command(flatten)]
+    pub access: AccessArgs,
+}
+
+/// `slipway release diff`.
+#[derive(Debug, Args)]
+pub struct DiffArgs {
+    /// Release image
+    pub from: ImageLocation,
+    /// Release image that it is compared with
+    pub to: ImageLocation,
+    /// Registries.
+    #[command(flatten)]
+    pub access: AccessArgs,
+}
+
+/// Forms of `slipway release info` for programs.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Form {
+    /// All that is known
+    Json,
+    /// The version
+    Name,
+    /// The image's digest
+    Digest,
+    /// The image's pull spec by digest
+    Pullspec,
+    /// A template, filled in with all that is known
+    JsonPath(JsonTemplate),
+}
 
 pub(crate) async fn run(arguments: InfoArgs) -> anyhow::Result<()> {
     let stores = arguments.access.stores()?;
@@ -133,4 +212,28 @@ async fn parts(stores: &Stores, info: &Info) -> anyhow::Result<Vec<Part>> {
         return Err(Several::new(errors).into());
     }
     Ok(parts.into_values().collect())
+}
+
+fn form(text: &str) -> Result<Form, String> {
+    Ok(match text {
+        "json" => Form::Json,
+        "name" => Form::Name,
+        "digest" => Form::Digest,
+        "pullspec" => Form::Pullspec,
+        _ => match text.split_once('=') {
+            Some(("jsonpath", template)) => Form::JsonPath(
+                template
+                    .parse()
+                    .map_err(|error| format!("jsonpath: {error}"))?,
+            ),
+            _ if text.starts_with("go-template") => {
+                return Err("there are no Go templates: take jsonpath=TEMPLATE, or json".to_owned());
+            }
+            _ => {
+                return Err(
+                    "it is not json, name, digest, pullspec or jsonpath=TEMPLATE".to_owned(),
+                );
+            }
+        },
+    })
 }

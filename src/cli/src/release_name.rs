@@ -8,11 +8,11 @@ use images::ImageLocation;
 use release::Version;
 use release::update_graph::UpdateGraph;
 
-use crate::graph::{ServiceArgs, ask, question};
+use crate::cluster_version;
 use crate::kubeconfig::ClusterArgs;
+use crate::object::{ClusterObject, text};
 use crate::output::warn;
-use crate::upgrade::hands::ClusterHands;
-use crate::upgrade::object::{ClusterObject, text};
+use crate::update_service::{ServiceArgs, ask, question};
 
 /// Kinds of channels that a version is looked for in, in this order.
 const CHANNELS: [&str; 3] = ["fast", "stable", "candidate"];
@@ -64,7 +64,7 @@ impl Whereabouts<'_> {
             Some(ReleaseName::Image(location)) => return Ok(location.clone()),
             Some(ReleaseName::Version(version)) => version,
             None => {
-                let version = ClusterHands::new(self.cluster)?.version().await?;
+                let version = cluster_version::read(&self.cluster.access()?).await?;
                 let image = version.text("/status/desired/image");
                 return image
                     .parse()
@@ -84,7 +84,7 @@ impl Whereabouts<'_> {
     }
 
     async fn in_cluster(&self, wanted: &Version) -> anyhow::Result<Option<ImageLocation>> {
-        let version = ClusterHands::new(self.cluster)?.version().await?;
+        let version = cluster_version::read(&self.cluster.access()?).await?;
         let image = known_image(&version, &wanted.to_string());
         let parsed = image.map(|image| {
             let context = || format!("ClusterVersion version: image {image:?} of {wanted}");
@@ -135,7 +135,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::graph::tests::{answer, service};
+    use crate::update_service::fixture::{answer, service};
 
     #[test]
     fn a_version_is_no_image() {

@@ -1,30 +1,107 @@
 //! `slipway release new`: a release image from operators' images.
+//!
+//! - `inputs`: the images that it is made of
+
+mod inputs;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use anyhow::{Context as _, anyhow};
+use clap::Args;
 use images::draft::Built;
 use images::image::Platform;
 use images::tree::EntryContent;
-use images::{Draft, Image, Stores, Tree};
+use images::{Draft, Image, ImageLocation, Stores, Tree};
 use jiff::Timestamp;
 use release::assembly::{Assembly, BASE, ReleaseRequest, assemble};
 use release::claim::Claim;
 use release::payload::Files;
 use release::references::annotation::FROM_RELEASE;
 use release::verification::{self, SignatureTrust};
-use release::{BASE_LABEL, Metadata, RELEASE_LABEL, RELEASE_MANIFESTS, component_versions};
+use release::{
+    BASE_LABEL, Metadata, RELEASE_LABEL, RELEASE_MANIFESTS, Version, component_versions,
+};
 
-use crate::access::open;
-use crate::cli::NewArgs;
+use self::inputs::Inputs;
+use crate::access::{AccessArgs, open};
 use crate::failure::Several;
-use crate::inputs::{self, Inputs};
 use crate::output::{print, warn};
 use crate::release_extract;
 
 /// Modes of the directory and the files of a release, as `oc` gives them.
 const DIRECTORY_MODE: u32 = 0o777;
 const FILE_MODE: u32 = 0o444;
+
+/// `slipway release new`.
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("to").required(true).multiple(true).args(["to_image", "to_dir", "dry_run"]))]
+pub struct NewArgs {
+    /// Image of this name, in place of one of the inputs; manifests of all of its layers count
+    #[arg(value_name = "NAME=IMAGE", value_parser = named_image)]
+    pub images: Vec<(String, ImageLocation)>,
+    /// ImageStream whose tags name the images
+    #[arg(long, short = 'f', value_name = "FILE", conflicts_with_all = ["from_release", "from_dir"])]
+    pub from_image_stream_file: Option<PathBuf>,
+    /// Release whose images, neighbours and metadata are taken over
+    #[arg(long, value_name = "IMAGE", conflicts_with = "from_dir")]
+    pub from_release: Option<ImageLocation>,
+    /// Directory with image-references, which names the images, and a directory of manifests for
+    /// each operator
+    #[arg(long, value_name = "DIRECTORY")]
+    pub from_dir: Option<PathBuf>,
+    /// Version of the release [default: that of --from-release]
+    #[arg(long, value_name = "VERSION")]
+    pub name: Option<Version>,
+    /// Releases that may be updated to this one
+    #[arg(long, value_name = "VERSION", value_delimiter = ',')]
+    pub previous: Vec<Version>,
+    /// Releases that this one may be updated to
+    #[arg(long, value_name = "VERSION", value_delimiter = ',')]
+    pub next: Vec<Version>,
+    /// What else is known of the release: a JSON object of texts
+    #[arg(long, value_name = "JSON")]
+    pub metadata: Option<String>,
+    /// Versions of components that no image carries: a=1.0.0,b=2.0.0
+    #[arg(long, value_name = "LIST", default_value = "")]
+    pub component_versions: String,
+    /// Images that are kept although no manifest needs them
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub include: Vec<String>,
+    /// Images of the inputs that are left out
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub exclude: Vec<String>,
+    /// Keep placeholders of images that are not among the inputs
+    #[arg(long)]
+    pub allow_missing_images: bool,
+    /// Public key whose signatures clusters ask for, once for each keyring; named by the file
+    #[arg(long, value_name = "FILE", requires = "verification_store")]
+    pub verification_key: Vec<PathBuf>,
+    /// Where clusters find signatures: https://…, http://… or file://…
+    #[arg(long, value_name = "ADDRESS", requires = "verification_key")]
+    pub verification_store: Vec<String>,
+    /// Image to stand on [default: the input cluster-version-operator, else none]
+    #[arg(long, value_name = "IMAGE")]
+    pub to_image_base: Option<ImageLocation>,
+    /// Where the release image is put
+    #[arg(long, value_name = "IMAGE")]
+    pub to_image: Option<ImageLocation>,
+    /// Directory that the release's files are written to
+    #[arg(long, value_name = "DIRECTORY")]
+    pub to_dir: Option<PathBuf>,
+    /// Make the release and put it nowhere
+    #[arg(long)]
+    pub dry_run: bool,
+    /// When the image was made, as it says [default: when the newest of its images was made]
+    #[arg(long, value_name = "TIME")]
+    pub created: Option<Timestamp>,
+    /// File that the statement to sign is written to
+    #[arg(long, value_name = "FILE", requires = "to_image")]
+    pub to_signature: Option<PathBuf>,
+    /// Registries.
+    #[command(flatten)]
+    pub access: AccessArgs,
+}
 
 pub(crate) async fn run(arguments: NewArgs) -> anyhow::Result<()> {
     let stores = arguments.access.stores()?;
@@ -212,4 +289,15 @@ fn tree(files: &Files) -> anyhow::Result<Tree> {
         tree.put(&path, FILE_MODE, EntryContent::Bytes(bytes.clone()))?;
     }
     Ok(tree)
+}
+
+fn named_image(text: &str) -> Result<(String, ImageLocation), String> {
+    let (name, image) = text
+        .split_once('=')
+        .filter(|(name, _)| !name.is_empty())
+        .ok_or("it is not NAME=IMAGE")?;
+    let image = image
+        .parse::<ImageLocation>()
+        .map_err(|error| error.to_string())?;
+    Ok((name.to_owned(), image))
 }

@@ -1,17 +1,42 @@
 //! `slipway release sign`: a signature of a release image, in a directory of signatures.
 
+use std::path::PathBuf;
+
 use anyhow::{Context as _, anyhow};
+use clap::Args;
 use images::ImageLocation;
 use jiff::Timestamp;
 use release::claim::Claim;
 use signatures::{Signer, store};
 
-use crate::cli::SignArgs;
+use crate::access::AccessArgs;
 use crate::output::print;
 use crate::payload;
 
 /// The `creator` of a statement.
 const CREATOR: &str = concat!("slipway ", env!("CARGO_PKG_VERSION"));
+
+/// `slipway release sign`.
+#[derive(Debug, Args)]
+pub struct SignArgs {
+    /// Release image
+    pub image: ImageLocation,
+    /// OpenPGP secret key, as `gpg --export-secret-keys` writes it
+    #[arg(long, value_name = "FILE")]
+    pub key: PathBuf,
+    /// File with the key's passphrase in its first line
+    #[arg(long, value_name = "FILE")]
+    pub passphrase_file: Option<PathBuf>,
+    /// Directory of signatures: sha256=<digits>/signature-<n> is added
+    #[arg(long, value_name = "DIRECTORY")]
+    pub store: PathBuf,
+    /// Name that the image is signed under [default: the image as named]
+    #[arg(long, value_name = "NAME")]
+    pub reference: Option<String>,
+    /// Registries.
+    #[command(flatten)]
+    pub access: AccessArgs,
+}
 
 pub(crate) async fn run(arguments: SignArgs) -> anyhow::Result<()> {
     let signer = signer(&arguments)?;

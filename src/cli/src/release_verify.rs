@@ -1,15 +1,35 @@
 //! `slipway release verify`: signatures held against a release image, without a cluster.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
+use clap::Args;
+use images::ImageLocation;
 use jiff::Timestamp;
 use release::ImageDigest;
 use signatures::{Keyring, store, verify};
 
-use crate::access::open;
-use crate::cli::VerifyArgs;
+use crate::access::{AccessArgs, open};
 use crate::output::{print, warn};
+
+/// `slipway release verify`.
+#[derive(Debug, Args)]
+pub struct VerifyArgs {
+    /// Release image
+    pub image: ImageLocation,
+    /// OpenPGP public keys; each file is a keyring, and each keyring needs a signature
+    #[arg(long, value_name = "FILE", required = true)]
+    pub key: Vec<PathBuf>,
+    /// Directory of signatures
+    #[arg(long, value_name = "DIRECTORY")]
+    pub store: PathBuf,
+    /// Name that the image must be signed under [default: any]
+    #[arg(long, value_name = "NAME")]
+    pub reference: Option<String>,
+    /// Registries.
+    #[command(flatten)]
+    pub access: AccessArgs,
+}
 
 pub(crate) async fn run(arguments: VerifyArgs) -> anyhow::Result<()> {
     let mut keyrings = Vec::new();

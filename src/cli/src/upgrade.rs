@@ -5,17 +5,14 @@
 //!
 //! - `arguments`: verbs and options
 //! - `hands`: requests
-//! - `object`, `version`, `alert`: what is read of objects and alerts
+//! - `version`, `alert`: what is read of ClusterVersion and of alerts
 //! - `summary`, `recommend`, `status`, `timeline`: views
 //! - `request`: what is changed
 //! - `preflight`: a release is checked before it is requested
-//! - `blocks`: pieces of text
 
 mod alert;
 pub mod arguments;
-pub(crate) mod blocks;
-pub(crate) mod hands;
-pub(crate) mod object;
+mod hands;
 mod preflight;
 mod recommend;
 mod request;
@@ -32,7 +29,6 @@ use serde_json::json;
 
 use self::arguments::{PreflightArgs, UpgradeArgs, UpgradeVerb};
 use self::hands::ClusterHands;
-use self::object::ClusterObject;
 use self::preflight::PreflightWish;
 use self::recommend::{PrecheckReport, RecommendView, RecommendWish};
 use self::request::{UpgradeDecision, UpgradeRefusal};
@@ -41,6 +37,7 @@ use self::summary::UpgradeSummary;
 use self::timeline::UpdateTimeline;
 use self::version::VersionView;
 use crate::failure::{Ending, Usage};
+use crate::object::ClusterObject;
 use crate::output::{print_or_write, show, warn};
 
 pub(crate) async fn run(arguments: UpgradeArgs) -> anyhow::Result<Ending> {

@@ -6,7 +6,7 @@ use api::upgrade::{PlanForecast, PlanState, PlanStep, UpgradeConfig, UpgradePhas
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::upgrade::blocks::{columns, duration};
+use crate::blocks::{columns, duration};
 
 /// What is said beside the plan, by condition and the status that is worth it.
 const NOTES: [(&str, ConditionStatus); 3] = [

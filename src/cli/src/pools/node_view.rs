@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::eviction::{EvictionTrial, TrialOutcome};
 use super::view::seconds_since;
-use crate::upgrade::blocks::{columns, duration, first_line};
+use crate::blocks::{columns, duration, first_line};
 
 /// A node: what it runs, what it was assigned, and what it waits for.
 #[derive(Clone, Debug, Serialize)]

@@ -11,9 +11,8 @@ use pool::node::NodeView;
 use pool::view::PoolView;
 use serde::Serialize;
 
-use super::forecast::{RollFacts, RollForecast, forecast};
-use crate::upgrade::blocks::{columns, duration, first_line};
-use crate::upgrade::status::duration::rounded;
+use crate::blocks::{columns, duration, first_line, rounded};
+use crate::forecast::{RollFacts, RollForecast, forecast};
 
 /// Conditions of a pool that name a fault, most important first.
 const FAULTS: [PoolConditionType; 5] = [

@@ -23,8 +23,8 @@ use super::arguments::WatchArgs;
 use super::read;
 use super::view;
 use crate::failure::Ending;
+use crate::object::{ClusterObject, ObjectCondition};
 use crate::output::{ViewForm, print, print_data};
-use crate::upgrade::object::{ClusterObject, ObjectCondition};
 
 /// Least time between two reads.
 const EVERY: Duration = Duration::from_secs(1);

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::object::{text, time};
+use crate::object::{text, time};
 
 /// Alerts of budgets that may hold up the drain of a node.
 const BUDGETS: [&str; 2] = ["PodDisruptionBudgetAtLimit", "PodDisruptionBudgetLimit"];

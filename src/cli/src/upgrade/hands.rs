@@ -11,13 +11,12 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::alert::AlertView;
-use super::object::{ClusterObject, text};
 use super::status::ClusterSnapshot;
 use super::timeline::TimelineInputs;
-use super::version::NAME;
+use crate::cluster_version::{self, NAME, VERSIONS};
 use crate::kubeconfig::ClusterArgs;
+use crate::object::{ClusterObject, text};
 
-const VERSIONS: &str = "/apis/config.openshift.io/v1/clusterversions";
 const OPERATORS: &str = "/apis/config.openshift.io/v1/clusteroperators";
 const POOLS: &str = "/apis/machineconfiguration.openshift.io/v1/machineconfigpools";
 const CONFIGS: &str = "/apis/machineconfiguration.openshift.io/v1/machineconfigs";
@@ -57,11 +56,7 @@ impl ClusterHands {
 
     /// ClusterVersion.
     pub(crate) async fn version(&self) -> anyhow::Result<ClusterObject> {
-        let path = format!("{VERSIONS}/{NAME}");
-        self.access
-            .get(&path)
-            .await
-            .context("cannot read ClusterVersion version")
+        cluster_version::read(&self.access).await
     }
 
     /// Changes ClusterVersion, or has the API server check the change only.

@@ -10,10 +10,10 @@ use release::Version;
 use serde::Serialize;
 
 pub(crate) use self::precheck::PrecheckReport;
-use super::blocks::{block, columns};
-use super::object::ObjectCondition;
 use super::summary::{channel_line, missing};
 use super::version::{Caution, OfferedUpdate, VersionView, cautioned};
+use crate::blocks::{block, columns};
+use crate::object::ObjectCondition;
 
 /// Newest updates of a minor release that are shown unless all are asked for.
 const SHOWN: usize = 2;
@@ -139,7 +139,7 @@ impl Found {
 fn all_updates(version: VersionView<'_>) -> Vec<OfferedUpdate> {
     let mut updates = version.available();
     updates.extend(version.conditional());
-    updates.sort_by(|one, other| super::blocks::newest_first(&one.version, &other.version));
+    updates.sort_by(|one, other| crate::blocks::newest_first(&one.version, &other.version));
     let minor = |text: &str| text.parse::<Version>().ok().map(|version| version.minor());
     let own = minor(version.desired_version());
     if let Some(upgradeable) = version

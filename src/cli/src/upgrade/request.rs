@@ -9,9 +9,9 @@ use release::Version;
 use serde_json::{Value, json};
 
 pub(crate) use self::spec::{accept, channel, rollback};
-use super::blocks::newest_first;
-use super::object::ObjectCondition;
 use super::version::{OfferedUpdate, VersionView};
+use crate::blocks::newest_first;
+use crate::object::ObjectCondition;
 
 /// What is asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -400,7 +400,7 @@ enum Found {
 /// What is requested, if the field at this pointer of `spec.desiredUpdate` names something else.
 fn requested<'a>(version: VersionView<'a>, (pointer, known): (&str, &str)) -> Option<&'a str> {
     let update = version.0.0.pointer("/spec/desiredUpdate")?;
-    let text = |pointer: &str| super::object::text(update, pointer);
+    let text = |pointer: &str| crate::object::text(update, pointer);
     let wanted = text(pointer);
     let is_other = if wanted.is_empty() {
         // By the other field alone.
@@ -460,16 +460,16 @@ fn clear(version: VersionView<'_>) -> UpgradeDecision {
     };
     let desired = version.desired_version();
     let is_there = |key: &str, known: &str| {
-        let text = super::object::text(update, key);
+        let text = crate::object::text(update, key);
         text.is_empty() || text == known
     };
     let is_at = is_there("/version", desired) && is_there("/image", version.desired_image());
     let said = if is_at {
         format!("Cleared the update field, still at {desired}\n")
     } else {
-        let target = super::object::text(update, "/version");
+        let target = crate::object::text(update, "/version");
         let target = if target.is_empty() {
-            super::object::text(update, "/image")
+            crate::object::text(update, "/image")
         } else {
             target
         };

@@ -28,8 +28,8 @@ use self::ends::UpdateEnds;
 use self::health::{HealthInsight, health_details, health_table, insights};
 use self::nodes::{PoolView, node_table, pool_table};
 use self::verdict::verdict;
-use super::object::ClusterObject;
 use super::version::VersionView;
+use crate::object::ClusterObject;
 
 const NOT_UPDATING: &str = "The cluster is not updating.";
 

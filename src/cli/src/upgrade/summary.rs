@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use super::blocks::{block, columns};
 use super::version::{OfferedUpdate, VersionView, cautioned};
+use crate::blocks::{block, columns};
 
 /// Where the first column of a table of versions ends at least.
 const VERSION_WIDTH: usize = 11;
@@ -201,7 +201,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::upgrade::object::ClusterObject;
+    use crate::object::ClusterObject;
 
     fn cluster() -> ClusterObject {
         let digest = "0".repeat(64);

@@ -13,12 +13,12 @@ mod picture;
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
-use super::blocks::{columns, duration};
-use super::object::{ClusterObject, text, time};
 use super::status::ClusterSnapshot;
 use super::status::control_plane::ControlPlaneView;
 use super::status::ends::UpdateEnds;
 use super::status::nodes::{PoolView, pools};
+use crate::blocks::{columns, duration};
+use crate::object::{ClusterObject, text, time};
 
 /// Characters of a bar of text.
 const BAR: usize = 40;

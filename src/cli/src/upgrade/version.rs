@@ -3,11 +3,8 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use super::blocks::newest_first;
-use super::object::{ClusterObject, ObjectCondition, condition, text};
-
-/// Name of the only object.
-pub(crate) const NAME: &str = "version";
+use crate::blocks::newest_first;
+use crate::object::{ClusterObject, ObjectCondition, condition, text};
 
 /// A release that the cluster may be updated to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 
 use super::table::table;
-use crate::upgrade::blocks::duration;
+use crate::blocks::duration;
 
 /// Stands for what is not known.
 const UNKNOWN: &str = "unknown";

@@ -3,7 +3,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::upgrade::object::ClusterObject;
+use crate::object::ClusterObject;
 
 const EXAMPLES: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),

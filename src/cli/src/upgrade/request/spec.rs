@@ -5,7 +5,7 @@ use release::metadata::ROLLBACK_FROM;
 use serde_json::{Value, json};
 
 use super::{UpgradeDecision, patch};
-use crate::upgrade::object::text;
+use crate::object::text;
 use crate::upgrade::version::VersionView;
 
 /// `channel`: decides whether it is changed.

@@ -1,5 +1,5 @@
 use super::*;
-use crate::upgrade::object::ClusterObject;
+use crate::object::ClusterObject;
 
 /// A cluster at 4.1.0 with 4.1.1 and 4.1.2, and 4.2.0 unless a risk applies.
 fn cluster() -> ClusterObject {

@@ -4,11 +4,11 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::ClusterSnapshot;
-use super::duration::{HistoryEstimate, estimate, rounded};
+use super::duration::{HistoryEstimate, estimate, seconds, whole};
 use super::steps::{StepsView, certainty, words};
 use super::target::{MACHINE_CONFIG, OperatorProgress, TargetRelease, is_migration, origin};
-use crate::upgrade::blocks::{columns, duration, first_line, shortened};
-use crate::upgrade::object::{ClusterObject, text, time};
+use crate::blocks::{columns, duration, first_line, rounded, shortened};
+use crate::object::{ClusterObject, text, time};
 
 /// Assessment of an update that takes far too long.
 const STALLED_WORD: &str = "Stalled";
@@ -416,18 +416,4 @@ pub(super) fn progressed(
 #[expect(clippy::cast_precision_loss, reason = "a number of operators")]
 fn ratio(part: usize, all: usize) -> f64 {
     part as f64 / all as f64
-}
-
-/// Seconds from one time to another.
-pub(crate) fn seconds(from: Timestamp, to: Timestamp) -> f64 {
-    (to - from).total(jiff::Unit::Second).unwrap_or_default()
-}
-
-/// Whole seconds.
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "an update takes less than years"
-)]
-pub(crate) fn whole(seconds: f64) -> i64 {
-    seconds.trunc() as i64
 }

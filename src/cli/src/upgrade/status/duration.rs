@@ -1,5 +1,7 @@
 //! How long an update takes: upstream's formula, and what this cluster's own history says.
 
+use jiff::Timestamp;
+
 /// Seconds of an hour: what an update of the control plane takes where nothing else is known.
 const HOUR: f64 = 3600.0;
 
@@ -81,22 +83,24 @@ impl HistoryEstimate {
     }
 }
 
-/// To whole minutes above ten minutes, else to whole seconds, as Go rounds: half away from zero.
-pub(crate) fn rounded(seconds: f64) -> i64 {
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "an update takes less than years"
-    )]
-    if seconds.abs() > 600.0 {
-        (seconds / 60.0).round() as i64 * 60
-    } else {
-        seconds.round() as i64
-    }
+/// Seconds from one time to another.
+pub(crate) fn seconds(from: Timestamp, to: Timestamp) -> f64 {
+    (to - from).total(jiff::Unit::Second).unwrap_or_default()
+}
+
+/// Whole seconds.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "an update takes less than years"
+)]
+pub(crate) fn whole(seconds: f64) -> i64 {
+    seconds.trunc() as i64
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::blocks::rounded;
 
     #[test]
     fn estimates_are_those_of_upstream() {

@@ -6,9 +6,8 @@
 use serde::Serialize;
 
 use super::control_plane::ControlPlaneView;
-use super::duration::rounded;
 use super::nodes::{NodePhase, PoolView};
-use crate::upgrade::blocks::duration;
+use crate::blocks::{duration, rounded};
 
 /// When all of an update is done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -5,11 +5,12 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::ClusterSnapshot;
-use super::control_plane::{ControlPlaneView, is_of_release, seconds, whole};
+use super::control_plane::{ControlPlaneView, is_of_release};
+use super::duration::{seconds, whole};
 use super::nodes::{NodeAssessment, NodePhase, PoolView};
+use crate::blocks::{columns, duration, first_line};
+use crate::object::{ClusterObject, ObjectCondition, text, time};
 use crate::upgrade::alert::AlertView;
-use crate::upgrade::blocks::{columns, duration, first_line};
-use crate::upgrade::object::{ClusterObject, ObjectCondition, text, time};
 use crate::upgrade::version::VersionView;
 
 const RUNBOOKS: &str =

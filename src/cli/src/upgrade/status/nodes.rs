@@ -11,9 +11,9 @@ use serde::Serialize;
 
 use super::ClusterSnapshot;
 use super::target::is_migration;
-use crate::pools::forecast::{RollFacts, RollForecast, forecast};
-use crate::upgrade::blocks::{columns, first_line};
-use crate::upgrade::object::{ClusterObject, ObjectCondition, text};
+use crate::blocks::{columns, first_line};
+use crate::forecast::{RollFacts, RollForecast, forecast};
+use crate::object::{ClusterObject, ObjectCondition, text};
 
 /// Rows of a table of nodes after which only bad ones follow.
 const ROWS: usize = 10;

@@ -5,8 +5,8 @@ use jiff::Timestamp;
 use release::progress::{ProgressRecord, RemainingTime, StepRecord};
 use serde::Serialize;
 
-use super::control_plane::{seconds, whole};
-use crate::upgrade::blocks::{duration, first_line};
+use super::duration::{seconds, whole};
+use crate::blocks::{duration, first_line};
 
 /// Waits that are shown as text.
 const SHOWN: usize = 3;

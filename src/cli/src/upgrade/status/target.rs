@@ -1,6 +1,6 @@
 //! What an update goes to, and where it comes from.
 
-use crate::upgrade::object::{ClusterObject, text};
+use crate::object::{ClusterObject, text};
 
 /// The operator that is updated last, with the nodes.
 pub(super) const MACHINE_CONFIG: &str = "machine-config";

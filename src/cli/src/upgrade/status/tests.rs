@@ -43,8 +43,7 @@ pub(crate) fn snapshot(example: &str) -> ClusterSnapshot {
 pub(crate) fn now(cluster: &ClusterSnapshot) -> Timestamp {
     let objects = cluster.operators.iter().chain([&cluster.version]);
     let conditions = objects.flat_map(|object| object.list("/status/conditions"));
-    let times =
-        conditions.filter_map(|found| crate::upgrade::object::time(found, "/lastTransitionTime"));
+    let times = conditions.filter_map(|found| crate::object::time(found, "/lastTransitionTime"));
     times.max().unwrap() + jiff::SignedDuration::from_nanos(368_975)
 }
 

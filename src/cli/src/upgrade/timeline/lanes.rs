@@ -7,7 +7,7 @@ use release::progress::{ProgressRecord, StepRecord};
 use super::{
     LaneGroup, LaneKind, LaneMark, LaneSpan, TimelineInputs, TimelineLane, UpdatePart, text, time,
 };
-use crate::upgrade::object::ClusterObject;
+use crate::object::ClusterObject;
 use crate::upgrade::status::ClusterSnapshot;
 use crate::upgrade::status::control_plane::is_of_release;
 use crate::upgrade::status::nodes::PoolView;

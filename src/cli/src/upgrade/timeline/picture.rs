@@ -4,7 +4,7 @@ use display::svg::Element;
 use jiff::Timestamp;
 
 use super::{LaneGroup, LaneKind, LaneMark, LaneSpan, TimelineLane, UpdatePart, UpdateTimeline};
-use crate::upgrade::blocks::duration;
+use crate::blocks::duration;
 
 const WIDTH: f64 = 1200.0;
 /// Where time begins: right of the names.

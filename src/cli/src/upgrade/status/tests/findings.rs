@@ -2,7 +2,8 @@
 
 use serde_json::json;
 
-use super::super::control_plane::{progressed, whole};
+use super::super::control_plane::progressed;
+use super::super::duration::whole;
 use super::*;
 
 /// An update that nothing is wrong with.

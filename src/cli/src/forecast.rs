@@ -95,8 +95,8 @@ pub(crate) fn forecast(facts: &RollFacts, now: Timestamp) -> Result<RollForecast
     if let Some(late) = elapsed.iter().find(|passed| **passed > longest) {
         return Err(format!(
             "none while a node takes longer ({}) than all before it (at most {})",
-            crate::upgrade::blocks::duration(*late),
-            crate::upgrade::blocks::duration(longest)
+            crate::blocks::duration(*late),
+            crate::blocks::duration(longest)
         ));
     }
     let mut random = SplitMix(SEED);

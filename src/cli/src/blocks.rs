@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use release::Version;
 
-use super::object::ObjectCondition;
+use crate::object::ObjectCondition;
 
 /// A condition with its reason and message. Lines of the message after the first are indented.
 pub(crate) fn block(head: &str, condition: &ObjectCondition<'_>) -> String {
@@ -90,6 +90,19 @@ pub(crate) fn duration(seconds: i64) -> String {
         (hours, 0, 0) => format!("{sign}{hours}h"),
         (hours, minutes, 0) => format!("{sign}{hours}h{minutes}m"),
         (hours, minutes, seconds) => format!("{sign}{hours}h{minutes}m{seconds}s"),
+    }
+}
+
+/// To whole minutes above ten minutes, else to whole seconds, as Go rounds: half away from zero.
+pub(crate) fn rounded(seconds: f64) -> i64 {
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "an update takes less than years"
+    )]
+    if seconds.abs() > 600.0 {
+        (seconds / 60.0).round() as i64 * 60
+    } else {
+        seconds.round() as i64
     }
 }
 

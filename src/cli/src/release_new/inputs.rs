@@ -12,8 +12,8 @@ use release::assembly::{self, is_operator};
 use release::payload::Files;
 use release::{MANIFESTS, REFERENCES_FILE, References};
 
+use super::NewArgs;
 use crate::access::open;
-use crate::cli::NewArgs;
 use crate::failure::Several;
 use crate::output::warn;
 use crate::payload::{self, FILE_MAX_BYTES, Release};
