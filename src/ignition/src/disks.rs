@@ -7,8 +7,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::member::is_empty;
 use super::resource::Resource;
-use super::schema::is_empty;
 
 /// A disk.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -20,6 +20,7 @@ mod disks;
 mod downgrade;
 mod field;
 mod json;
+mod member;
 pub mod merge;
 mod passwd;
 mod read;

@@ -7,7 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::schema::is_empty;
+use super::member::is_empty;
 
 /// `passwd`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -7,7 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::schema::is_empty;
+use super::member::is_empty;
 
 /// A resource: bytes named by a URL, perhaps compressed, perhaps with a hash they must have.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -12,15 +12,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::member::is_empty;
 use super::passwd::Passwd;
 use super::resource::Resource;
 use super::storage::Storage;
 use super::systemd::Systemd;
-
-/// Whether a member holds nothing and is left out when printed.
-pub(super) fn is_empty<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
-}
 
 /// An Ignition configuration.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -8,8 +8,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::disks::{Disk, Filesystem, Luks, Raid};
+use super::member::is_empty;
 use super::resource::Resource;
-use super::schema::is_empty;
 
 /// `storage`. Files, directories and links share one space of paths.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

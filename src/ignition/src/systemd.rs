@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::schema::is_empty;
+use super::member::is_empty;
 
 /// `systemd`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
