@@ -4,14 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::inclusion::{Cluster, Exclusion};
-use crate::manifest::{self, Manifest, ObjectId};
+use crate::manifest::{self, DELETE, Manifest, ObjectId};
 use crate::order::{Place, is_manifest_file};
 use crate::template::{self, Values};
 use crate::version_hash::VersionHash;
 use crate::wellformed;
-
-/// Annotation of an object that the release removes.
-pub const DELETE: &str = "release.openshift.io/delete";
 
 /// Annotation of an object that is made, and not changed afterwards.
 pub const CREATE_ONLY: &str = "release.openshift.io/create-only";

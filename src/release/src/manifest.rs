@@ -12,6 +12,9 @@ use serde_saphyr::UserMessageFormatter;
 use crate::json;
 use crate::selection::Selection;
 
+/// Annotation of an object that the release removes.
+pub const DELETE: &str = "release.openshift.io/delete";
+
 /// An object that a file describes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Manifest {

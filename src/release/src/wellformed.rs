@@ -2,8 +2,7 @@
 
 use serde_json::Value;
 
-use crate::inventory::DELETE;
-use crate::manifest::Manifest;
+use crate::manifest::{DELETE, Manifest};
 
 /// Where the pods of a kind are described.
 const TEMPLATES: &[(&str, &str, &str, &str)] = &[
