@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use clap::Args;
 use release::Version;
-use update_graph::graph_data::{BLOCKED_EDGES, CHANNELS, SourceFiles};
+use update_graph::blocked_edge::BLOCKED_EDGES;
+use update_graph::channel_file::CHANNELS;
+use update_graph::graph_data::SourceFiles;
 use update_graph::{GraphData, SourceProblem, comparison, promotion};
 
 use crate::failure::Ending;

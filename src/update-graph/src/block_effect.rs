@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use regex::Regex;
 use release::Version;
 
-use crate::graph_data::BLOCKED_EDGES;
+use crate::blocked_edge::BLOCKED_EDGES;
 use crate::problem::{SourceProblem, some};
 
 /// Architectures of releases.

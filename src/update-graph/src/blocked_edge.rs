@@ -9,8 +9,11 @@ use release::update_graph::{RiskRule, UpdateRisk};
 use serde_json::Value;
 
 use crate::channel_file::first_line;
-use crate::graph_data::yaml;
 use crate::problem::{SourceProblem, chain};
+use crate::yaml::yaml;
+
+/// Folder of blocked edges.
+pub const BLOCKED_EDGES: &str = "blocked-edges/";
 
 /// Bytes that a compiled expression may take. The real ones are short.
 const REGEX_BYTES: usize = 1 << 20;

@@ -6,8 +6,11 @@ use regex::Regex;
 use release::Version;
 use serde::Deserialize;
 
-use crate::graph_data::yaml;
 use crate::problem::{SourceProblem, chain};
+use crate::yaml::yaml;
+
+/// Folder of channels.
+pub const CHANNELS: &str = "channels/";
 
 /// A channel.
 #[derive(Clone, Debug)]

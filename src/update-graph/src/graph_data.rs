@@ -3,22 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use release::Version;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::block_effect::{Match, bare_hint};
-use crate::blocked_edge::{BlockedEdge, Expressions};
-use crate::channel_file::ChannelFile;
+use crate::blocked_edge::{BLOCKED_EDGES, BlockedEdge, Expressions};
+use crate::channel_file::{CHANNELS, ChannelFile};
 use crate::problem::{SourceProblem, some};
 
 /// File with the version of the layout.
 pub const VERSION_FILE: &str = "version";
-
-/// Folder of channels.
-pub const CHANNELS: &str = "channels/";
-
-/// Folder of blocked edges.
-pub const BLOCKED_EDGES: &str = "blocked-edges/";
 
 /// File of raw metadata.
 pub const RAW_METADATA: &str = "raw/metadata.json";
@@ -269,17 +262,6 @@ fn raw(bytes: &[u8]) -> Result<BTreeMap<Version, BTreeMap<String, String>>, Erro
         }
     }
     Ok(raw)
-}
-
-/// Reads a YAML file.
-pub(crate) fn yaml<T: DeserializeOwned>(file: &str, bytes: &[u8]) -> Result<T, SourceProblem> {
-    let failed = |reason: String| {
-        let reason = reason.lines().next().unwrap_or_default().to_owned();
-        SourceProblem::new(file, "", format!("{reason}; the file is left out"))
-    };
-    let text = std::str::from_utf8(bytes).map_err(|error| failed(error.to_string()))?;
-    let options = serde_saphyr::options! { with_snippet: false };
-    serde_saphyr::from_str_with_options(text, options).map_err(|error| failed(error.to_string()))
 }
 
 #[cfg(test)]

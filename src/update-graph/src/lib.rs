@@ -25,6 +25,7 @@ pub mod path;
 pub mod problem;
 pub mod promotion;
 pub mod scraped;
+mod yaml;
 
 pub use annotated::AnnotatedGraph;
 pub use graph_data::GraphData;

@@ -15,7 +15,9 @@ use images::{Image, ImageLocation, Stores, content};
 use jiff::Timestamp;
 use release::ImageDigest;
 use update_graph::GraphData;
-use update_graph::graph_data::{BLOCKED_EDGES, CHANNELS, SourceFiles, VERSION_FILE};
+use update_graph::blocked_edge::BLOCKED_EDGES;
+use update_graph::channel_file::CHANNELS;
+use update_graph::graph_data::{SourceFiles, VERSION_FILE};
 
 use crate::settings::DataPlace;
 
