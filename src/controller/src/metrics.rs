@@ -9,9 +9,9 @@ use api::machineconfiguration::machine_config_pool::MachineConfigPoolStatus;
 use api::machineconfiguration::{DRAIN_OVERDUE, PhaseName};
 use chassis::metrics::{Collector, DescriptorEncoder, Gauge, Registry, encode_gauges};
 use jiff::Timestamp;
+use pool::hold::Hold;
 use pool::node::NodeView;
 use pool::rollout::{NotAssigned, RolloutDecision};
-use pool::unhandled::Hold;
 use pool::view::PoolView;
 
 /// Metrics of one pool.

@@ -16,11 +16,12 @@ use futures::StreamExt as _;
 use futures::stream;
 use jiff::{SignedDuration, Timestamp};
 use operator::{Next, Reconcile};
+use pool::hold::Hold;
 use pool::membership::{Conflict, claim_holder, lost_pool, partner};
 use pool::policy::{RolloutPolicy, SeenDrains};
 use pool::rehearsal::rehearser;
 use pool::status::{StatusInput, status};
-use pool::unhandled::{Hold, unhandled};
+use pool::unhandled::{hold, unhandled};
 use pool::view::PoolView;
 use pool::write::{ClusterFacts, NodeWrite};
 use promql::MetricsServer;
@@ -408,7 +409,7 @@ impl Controller {
     /// configuration, as it is after the rendering.
     async fn hold(&self, snapshot: &Snapshot, pool: &Pool) -> Result<Option<Hold>, wire::Error> {
         let objects = snapshot.foreign.objects();
-        if let Some(hold) = Hold::of(&pool.view, objects) {
+        if let Some(hold) = hold(&pool.view, objects) {
             return Ok(Some(hold));
         }
         if inputs::is_without_base(pool, snapshot) {

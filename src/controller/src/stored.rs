@@ -6,7 +6,7 @@
 
 use cluster::wire;
 use machineconfig::name::{is_as_rendered, is_rendered_name};
-use pool::unhandled::Hold;
+use pool::hold::Hold;
 use pool::view::PoolView;
 
 use crate::configs::ConfigMeta;

@@ -14,7 +14,8 @@ use futures::stream;
 use jiff::Timestamp;
 use machineconfig::name::is_rendered_name;
 use operator::Next;
-use pool::unhandled::Hold;
+use pool::hold::Hold;
+use pool::unhandled::hold;
 
 use crate::configs::ConfigMeta;
 use crate::context::Context;
@@ -60,7 +61,7 @@ pub fn unused(
     for pool in snapshot.pools.values() {
         let view = &pool.view;
         let objects = snapshot.foreign.objects();
-        let builds = matches!(Hold::of(view, objects), Some(Hold::ImageMode { .. }));
+        let builds = matches!(hold(view, objects), Some(Hold::ImageMode { .. }));
         if view.is_deleted || builds {
             continue;
         }

@@ -12,6 +12,7 @@
 //! - [`policy`]: the steps of a rollout
 //! - [`recurrence`]: windows that recur each week
 //! - [`claim`]: assignments that were claimed and may not be visible on their nodes yet
+//! - [`hold`]: what keeps a pool from being assigned anything
 //! - [`unhandled`]: what a pool asks for that nothing here does
 //! - [`list`]: names in sentences
 //! - [`rollout`]: which nodes are assigned now, and why the others are not
@@ -24,6 +25,7 @@ pub mod claim;
 mod finding;
 #[cfg(test)]
 mod fixture;
+pub mod hold;
 pub mod list;
 pub mod membership;
 pub mod node;

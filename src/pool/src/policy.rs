@@ -5,6 +5,7 @@
 //! controller first saw the nodes of a step work in their configuration. What nodes write about
 //! that themselves does not count.
 //!
+//! - `field`: the value of a field, or why the policy cannot be followed
 //! - `parsing`: a policy is read from its object
 //! - `step`: nodes that go together, and when they are done
 //! - `analysis`: queries between the steps
@@ -12,6 +13,7 @@
 //! - `prefetch`: how fast nodes fetch before their turn
 
 mod analysis;
+mod field;
 mod parsing;
 mod prefetch;
 mod quarantine;
@@ -32,8 +34,7 @@ use crate::recurrence::{RecurringWindow, next_opening};
 use crate::selector::Selector;
 
 pub use self::analysis::{Analysis, QueryAnswers};
-pub use self::parsing::InvalidPolicy;
-use self::parsing::duration;
+pub use self::field::InvalidPolicy;
 pub(crate) use self::quarantine::Quarantine;
 pub use self::quarantine::SeenDrains;
 use self::step::Step;

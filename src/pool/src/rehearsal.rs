@@ -4,15 +4,6 @@
 use crate::node::NodeView;
 use crate::view::PoolView;
 
-/// What is rehearsed, and where.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rehearsal {
-    /// Name of the configuration.
-    pub config: String,
-    /// The node. The pool does not say so: it is set by who knows its nodes.
-    pub node: Option<String>,
-}
-
 /// The node of the pool that rehearses: one that is at rest in the pool's configuration, and so has
 /// nothing else to fetch. The one that does it already goes on; else the first of `members`.
 ///

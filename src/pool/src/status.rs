@@ -10,12 +10,12 @@ use api::machineconfiguration::machine_config_pool::{
 use jiff::Timestamp;
 
 use crate::finding::Finding;
+use crate::hold::Hold;
 use crate::list::list;
 use crate::membership::Conflict;
 use crate::node::NodeView;
 use crate::rollout::{NotAssigned, RolloutDecision};
 use crate::selector::Selector;
-use crate::unhandled::Hold;
 use crate::view::PoolView;
 
 /// Bytes of one condition message, so that it stays readable and the pool's object small.

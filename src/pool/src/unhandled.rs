@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use api::machineconfiguration::MachineConfigPool;
-use api::machineconfiguration::machine_config_pool::PoolConditionReason;
 
+use crate::hold::Hold;
 use crate::view::PoolView;
 
 /// An object that asks something of pools, of a kind that nothing here handles.
@@ -61,72 +61,17 @@ impl fmt::Display for UnhandledObject {
     }
 }
 
-/// Why no node of a pool is assigned anything, though the pool's own fields allow it.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Hold {
-    /// An object has OS images built for the pool. A node that was assigned a configuration would
-    /// lose its image.
-    ImageMode {
-        /// Kind and name of the object.
-        object: String,
-    },
-    /// The pool's configuration is not what was rendered. Nodes would get what another program
-    /// wrote.
-    ConfigChanged {
-        /// Name of the configuration.
-        config: String,
-    },
-    /// The pool's selector leaves out the base of its nodes' role. They would lose their kubelet.
-    MissingBase,
-    /// The pool's rollout policy cannot be followed.
-    InvalidPolicy {
-        /// Name of the policy, field, and what is wrong.
-        why: String,
-    },
-}
-
-impl Hold {
-    /// The hold that an object puts on a pool, if one does.
-    pub fn of<'a>(
-        view: &PoolView,
-        objects: impl IntoIterator<Item = &'a UnhandledObject>,
-    ) -> Option<Self> {
-        let mut objects = objects.into_iter();
-        objects
-            .find(|object| object.asks == Ask::ImageMode && object.concerns(view))
-            .map(|object| Self::ImageMode {
-                object: object.to_string(),
-            })
-    }
-
-    /// The reason of the pool's condition.
-    pub const fn reason(&self) -> PoolConditionReason {
-        match self {
-            Self::ImageMode { .. } => PoolConditionReason::ImageMode,
-            Self::ConfigChanged { .. } => PoolConditionReason::RenderedConfigChanged,
-            Self::MissingBase => PoolConditionReason::MissingBase,
-            Self::InvalidPolicy { .. } => PoolConditionReason::InvalidRolloutPolicy,
-        }
-    }
-}
-
-impl fmt::Display for Hold {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::ImageMode { object } => write!(
-                f,
-                "{object} puts the pool in image mode, which is not implemented: nodes keep their image and configuration"
-            ),
-            Self::ConfigChanged { config } => write!(
-                f,
-                "MachineConfig {config} is not what was rendered: its content does not match its name, and no node is assigned it. Delete it to have it rendered again"
-            ),
-            Self::MissingBase => f.write_str(
-                "spec.machineConfigSelector leaves out the base configurations of the workers: a custom pool has to select the role worker, too",
-            ),
-            Self::InvalidPolicy { why } => write!(f, "RolloutPolicy {why}"),
-        }
-    }
+/// The hold that an object puts on a pool, if one does.
+pub fn hold<'a>(
+    view: &PoolView,
+    objects: impl IntoIterator<Item = &'a UnhandledObject>,
+) -> Option<Hold> {
+    let mut objects = objects.into_iter();
+    objects
+        .find(|object| object.asks == Ask::ImageMode && object.concerns(view))
+        .map(|object| Hold::ImageMode {
+            object: object.to_string(),
+        })
 }
 
 /// What a pool asks for, or objects ask of it, and nothing does: the fields first, then the objects
@@ -196,7 +141,7 @@ mod tests {
                 asks: Ask::ImageMode,
                 ..object
             };
-            let hold = Hold::of(&view, [&object]);
+            let hold = hold(&view, [&object]);
             let expected = concerns.then(|| Hold::ImageMode {
                 object: "Kind x".to_owned(),
             });

@@ -8,10 +8,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 use crate::budget::budget;
 use crate::claim::RoundClaim;
+use crate::hold::Hold;
 use crate::policy::{PolicyFacts, RolloutPolicy};
-use crate::rehearsal::Rehearsal;
 use crate::selector::{InvalidSelector, Selector};
-use crate::unhandled::Hold;
 
 /// What is read of a MachineConfigPool.
 ///
@@ -59,6 +58,15 @@ pub struct PoolView {
     pub previous: Option<String>,
     /// The node that the deciding controller runs on, if that is known. Set as `hold` is.
     pub leader: Option<String>,
+}
+
+/// What is rehearsed, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rehearsal {
+    /// Name of the configuration.
+    pub config: String,
+    /// The node. The pool does not say so: it is set by who knows its nodes.
+    pub node: Option<String>,
 }
 
 impl PoolView {

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use api::machineconfiguration::{controller_config, label};
 use machineconfig::render::Base;
+use pool::hold::Hold;
 use pool::selector::Selector;
-use pool::unhandled::Hold;
 
 use crate::controller_config::{base, foreign, release, unsettled};
 use crate::generating;

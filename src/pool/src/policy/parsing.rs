@@ -1,25 +1,15 @@
 //! A policy is read from its object: each value, or the first field that cannot be followed.
 
-use api::IntOrString;
 use api::rollout::{CanarySpec, RolloutPolicySpec, RolloutWindowSpec, WaveSpec};
 use jiff::SignedDuration;
 
+use super::field::duration;
 use super::{
-    Amount, Analysis, Canaries, CanaryChoice, LABEL, OrderKey, Quarantine, RolloutPolicy, Wave,
-    prefetch,
+    Amount, Analysis, Canaries, CanaryChoice, InvalidPolicy, LABEL, OrderKey, Quarantine,
+    RolloutPolicy, Wave, prefetch,
 };
 use crate::recurrence::{RecurringWindow, WindowText};
 use crate::selector::Selector;
-
-/// Why a policy cannot be followed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{field}: {why}")]
-pub struct InvalidPolicy {
-    /// Path of the field.
-    pub field: String,
-    /// What is wrong with its value.
-    pub why: String,
-}
 
 impl RolloutPolicy {
     /// Reads a policy.
@@ -90,23 +80,6 @@ impl OrderKey {
                 }
             },
         })
-    }
-}
-
-impl Amount {
-    pub(super) fn parse(amount: &IntOrString) -> Result<Self, String> {
-        match amount {
-            IntOrString::Int(number) => usize::try_from(*number)
-                .map(Self::Nodes)
-                .map_err(|_| format!("{number} is not a number of nodes")),
-            IntOrString::String(text) => {
-                let percent = text.strip_suffix('%').and_then(|text| text.parse().ok());
-                let percent = percent.filter(|percent| *percent <= 100);
-                percent.map(Self::Percent).ok_or_else(|| {
-                    format!("{text:?} is neither a number nor a percentage from \"0%\" to \"100%\"")
-                })
-            }
-        }
     }
 }
 
@@ -188,14 +161,6 @@ fn windows(written: &[RolloutWindowSpec]) -> Result<Vec<RecurringWindow>, Invali
 /// A time for which nodes work; none is no time.
 fn soak(text: Option<&str>) -> Result<SignedDuration, String> {
     text.map_or(Ok(SignedDuration::ZERO), duration)
-}
-
-/// A duration as Kubernetes writes it.
-pub(super) fn duration(text: &str) -> Result<SignedDuration, String> {
-    let parsed: Option<SignedDuration> = text.parse().ok();
-    parsed
-        .filter(|duration| !duration.is_negative())
-        .ok_or_else(|| format!("{text:?} is no duration such as 30m or 1h30m"))
 }
 
 #[cfg(test)]

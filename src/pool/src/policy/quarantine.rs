@@ -7,7 +7,8 @@ use api::machineconfiguration::node_status::Reading;
 use api::rollout::QuarantineSpec;
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Amount, InvalidPolicy, duration};
+use super::field::duration;
+use super::{Amount, InvalidPolicy};
 use crate::node::NodeView;
 
 /// When drains were first seen, by the clock of the program that saw them. All of it can be lost:

@@ -3,10 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::hold::Hold;
 use crate::list::{NameList, list};
 use crate::node::{NodeView, Unready};
 use crate::policy::PolicyWait;
-use crate::unhandled::Hold;
 
 /// Why a node gets no assignment now.
 ///

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::fixture::{NEW, NOW, OLD, node, pool};
+use crate::hold::Hold;
 use crate::node::Unready;
-use crate::unhandled::Hold;
 
 fn decide_for(spec: Value, nodes: &[NodeView]) -> RolloutDecision {
     let members: Vec<&NodeView> = nodes.iter().collect();

@@ -3,9 +3,9 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::fixture::{self, NEW, OLD, node, parse_pool, pool_object};
+use crate::hold::Hold;
 use crate::node::Unready;
 use crate::rollout::decide;
-use crate::unhandled::Hold;
 
 const NOW: i64 = 1_000;
 

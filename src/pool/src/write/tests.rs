@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::fixture::{NEW, OLD, node, parse_pool, pool, pool_object};
-use crate::unhandled::Hold;
+use crate::hold::Hold;
 
 fn tainted(mut node: NodeView) -> NodeView {
     node.taints = serde_json::from_value(json!([

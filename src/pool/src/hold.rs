@@ -1,0 +1,60 @@
+//! What keeps a pool from being assigned anything.
+
+use std::fmt;
+
+use api::machineconfiguration::machine_config_pool::PoolConditionReason;
+
+/// Why no node of a pool is assigned anything, though the pool's own fields allow it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Hold {
+    /// An object has OS images built for the pool. A node that was assigned a configuration would
+    /// lose its image.
+    ImageMode {
+        /// Kind and name of the object.
+        object: String,
+    },
+    /// The pool's configuration is not what was rendered. Nodes would get what another program
+    /// wrote.
+    ConfigChanged {
+        /// Name of the configuration.
+        config: String,
+    },
+    /// The pool's selector leaves out the base of its nodes' role. They would lose their kubelet.
+    MissingBase,
+    /// The pool's rollout policy cannot be followed.
+    InvalidPolicy {
+        /// Name of the policy, field, and what is wrong.
+        why: String,
+    },
+}
+
+impl Hold {
+    /// The reason of the pool's condition.
+    pub const fn reason(&self) -> PoolConditionReason {
+        match self {
+            Self::ImageMode { .. } => PoolConditionReason::ImageMode,
+            Self::ConfigChanged { .. } => PoolConditionReason::RenderedConfigChanged,
+            Self::MissingBase => PoolConditionReason::MissingBase,
+            Self::InvalidPolicy { .. } => PoolConditionReason::InvalidRolloutPolicy,
+        }
+    }
+}
+
+impl fmt::Display for Hold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ImageMode { object } => write!(
+                f,
+                "{object} puts the pool in image mode, which is not implemented: nodes keep their image and configuration"
+            ),
+            Self::ConfigChanged { config } => write!(
+                f,
+                "MachineConfig {config} is not what was rendered: its content does not match its name, and no node is assigned it. Delete it to have it rendered again"
+            ),
+            Self::MissingBase => f.write_str(
+                "spec.machineConfigSelector leaves out the base configurations of the workers: a custom pool has to select the role worker, too",
+            ),
+            Self::InvalidPolicy { why } => write!(f, "RolloutPolicy {why}"),
+        }
+    }
+}
