@@ -19,8 +19,8 @@ use api::machineconfiguration::{KubeletConfig, TlsSecurityProfile};
 use serde_json::Value;
 
 use self::options::Options;
+use crate::latency::NodeAsks;
 use crate::naming::{Claimant, NamedPools, SelectingKind, claims};
-use crate::node_settings::NodeAsks;
 use crate::object::{API_VERSION, GeneratedConfig, Maker, SettingOutcome};
 use crate::pools::PoolFacts;
 

@@ -4,8 +4,9 @@
 //! It must not know: files, clocks, networks, async. Values in, values out.
 //!
 //! - [`pools`]: what is read of a pool
+//! - [`latency`]: how often workers report
 //! - [`naming`]: which MachineConfigs an object has, by name
-//! - [`node_settings`]: control groups, and how often workers report
+//! - [`node_settings`]: settings that all nodes share
 //! - [`object`]: a generated MachineConfig, and the status of what asked for it
 //! - [`features`]: feature gates of the kubelet
 //! - [`kubelet`]: options of kubelets, by KubeletConfigs
@@ -16,6 +17,7 @@
 
 pub mod features;
 pub mod kubelet;
+pub mod latency;
 pub mod naming;
 pub mod node_settings;
 pub mod object;

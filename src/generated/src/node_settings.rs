@@ -5,6 +5,7 @@ use serde_json::json;
 
 use crate::kubelet::KubeletBase;
 use crate::kubelet::compose;
+use crate::latency::{LatencyProfile, NodeAsks};
 use crate::object::GeneratedConfig;
 use crate::pools::PoolFacts;
 
@@ -16,67 +17,6 @@ const CGROUP_V2: [&str; 2] = ["systemd.unified_cgroup_hierarchy=1", "cgroup_no_v
 /// Name of the MachineConfig of a pool.
 pub fn config_name(pool: &str) -> String {
     format!("97-{pool}-generated-kubelet")
-}
-
-/// How often workers report.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum LatencyProfile {
-    /// Every 10 seconds.
-    Default,
-    /// Every 20 seconds.
-    MediumUpdateAverageReaction,
-    /// Every minute.
-    LowUpdateSlowReaction,
-}
-
-impl LatencyProfile {
-    const ALL: [Self; 3] = [
-        Self::Default,
-        Self::MediumUpdateAverageReaction,
-        Self::LowUpdateSlowReaction,
-    ];
-
-    /// Its name.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Default => "Default",
-            Self::MediumUpdateAverageReaction => "MediumUpdateAverageReaction",
-            Self::LowUpdateSlowReaction => "LowUpdateSlowReaction",
-        }
-    }
-
-    /// `nodeStatusUpdateFrequency` of the kubelet.
-    ///
-    /// Source: OpenShift documentation, "Worker latency profiles".
-    pub(crate) const fn frequency(self) -> &'static str {
-        match self {
-            Self::Default => "10s",
-            Self::MediumUpdateAverageReaction => "20s",
-            Self::LowUpdateSlowReaction => "1m0s",
-        }
-    }
-
-    /// The profile of a `kubelet.conf` that was generated; nothing where it has none.
-    pub fn of_conf(text: &str) -> Option<Self> {
-        let conf = compose::base_of(text).ok()?;
-        let frequency = conf.get("nodeStatusUpdateFrequency")?.as_str()?;
-        let mut all = Self::ALL.into_iter();
-        all.find(|profile| profile.frequency() == frequency)
-    }
-
-    /// Whether a cluster may change to another profile at once: the control plane must know the
-    /// slower reports before they are slower, so the longest step is made in two.
-    pub fn may_become(self, other: Self) -> bool {
-        let (low, high) = (self.min(other), self.max(other));
-        (low, high) != (Self::Default, Self::LowUpdateSlowReaction)
-    }
-}
-
-/// What the object asks for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NodeAsks {
-    /// Of workers; nothing where it does not say.
-    pub profile: Option<LatencyProfile>,
 }
 
 /// Reads the object.
@@ -111,6 +51,14 @@ pub fn read(settings: &NodeSettings) -> Result<NodeAsks, String> {
         }
     };
     Ok(NodeAsks { profile })
+}
+
+/// The profile of a `kubelet.conf` that was generated; nothing where it has none.
+pub fn profile_of_conf(text: &str) -> Option<LatencyProfile> {
+    let conf = compose::base_of(text).ok()?;
+    let frequency = conf.get("nodeStatusUpdateFrequency")?.as_str()?;
+    let mut all = LatencyProfile::ALL.into_iter();
+    all.find(|profile| profile.frequency() == frequency)
 }
 
 /// Makes the MachineConfigs of the built-in pools. A custom pool has the workers'.
@@ -189,7 +137,7 @@ mod tests {
         let conf = conf(1).unwrap();
         assert!(conf.contains("nodeStatusUpdateFrequency: 20s\n"), "{conf}");
         assert_eq!(
-            LatencyProfile::of_conf(&conf),
+            profile_of_conf(&conf),
             Some(LatencyProfile::MediumUpdateAverageReaction)
         );
         let none = KubeletBase::default();
@@ -206,21 +154,6 @@ mod tests {
         });
         let why = "there is no base for role worker";
         assert_eq!(plan(&base, &[pool("worker")]).unwrap_err(), why);
-    }
-
-    #[test]
-    fn the_longest_step_between_profiles_is_refused_in_both_directions() {
-        use LatencyProfile::{Default, LowUpdateSlowReaction, MediumUpdateAverageReaction};
-        let table = [
-            (Default, LowUpdateSlowReaction, false),
-            (LowUpdateSlowReaction, Default, false),
-            (Default, MediumUpdateAverageReaction, true),
-            (LowUpdateSlowReaction, MediumUpdateAverageReaction, true),
-            (Default, Default, true),
-        ];
-        for (from, to, expected) in table {
-            assert_eq!(from.may_become(to), expected, "{from:?} {to:?}");
-        }
     }
 
     #[test]

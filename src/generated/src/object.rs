@@ -9,8 +9,6 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 
-use crate::templates;
-
 /// API version of MachineConfigs and of the kinds that select pools.
 pub const API_VERSION: &str = "machineconfiguration.openshift.io/v1";
 
@@ -48,6 +46,8 @@ pub struct GeneratedConfig {
     pub role: String,
     /// Whom it belongs to; nothing where it is made from several objects.
     pub maker: Option<Maker>,
+    /// The platform that it is a base configuration of; nothing where it is none.
+    pub platform: Option<&'static str>,
     /// Its `spec`.
     pub spec: Value,
 }
@@ -78,6 +78,7 @@ impl GeneratedConfig {
             name,
             role: role.to_owned(),
             maker,
+            platform: None,
             spec: json!({ "config": config.to_value() }),
         }
     }
@@ -103,14 +104,14 @@ impl GeneratedConfig {
                 "controller": true,
                 "blockOwnerDeletion": true
             });
-            if maker.kind == templates::MAKER
-                && let Some(annotations) = metadata.get_mut("annotations")
-            {
-                annotations[annotation::BASE_TEMPLATE] = json!(templates::PLATFORM);
-            }
             if let Some(metadata) = metadata.as_object_mut() {
                 metadata.insert("ownerReferences".to_owned(), json!([owner]));
             }
+        }
+        if let (Some(platform), Some(metadata)) = (self.platform, object.get_mut("metadata"))
+            && let Some(annotations) = metadata.get_mut("annotations")
+        {
+            annotations[annotation::BASE_TEMPLATE] = json!(platform);
         }
         object
     }

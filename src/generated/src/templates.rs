@@ -24,7 +24,7 @@ use crate::pools::PoolFacts;
 pub const MAKER: &str = "ControllerConfig";
 
 /// The platform whose base configurations are built.
-pub(crate) const PLATFORM: &str = "None";
+const PLATFORM: &str = "None";
 
 /// Namespace and name of the Secret that is read.
 pub const PULL_SECRET: (&str, &str) = ("openshift-config", "pull-secret");
@@ -127,6 +127,7 @@ pub fn plan(
                 name,
                 role: pool.name.clone(),
                 maker: Some(maker.clone()),
+                platform: Some(PLATFORM),
                 spec: json!({ "config": content.to_value() }),
             });
         }

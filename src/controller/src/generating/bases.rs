@@ -7,7 +7,8 @@ use api::machineconfiguration::label;
 use cluster::wire;
 use generated::kubelet::KubeletBase;
 use generated::kubelet::compose::{self, KUBELET_CONF};
-use generated::node_settings::{self, LatencyProfile, NodeAsks};
+use generated::latency::{LatencyProfile, NodeAsks};
+use generated::node_settings;
 use generated::pools::PoolFacts;
 use generated::{features, object, runtime};
 use serde_json::Value;
@@ -76,7 +77,7 @@ impl Generating<'_> {
         let Some(Ok(Some(text))) = known else {
             return Ok(Ok(asks));
         };
-        let before = LatencyProfile::of_conf(&text).unwrap_or(LatencyProfile::Default);
+        let before = node_settings::profile_of_conf(&text).unwrap_or(LatencyProfile::Default);
         // Without a profile, the kubelet has its own default.
         let after = asks.profile.unwrap_or(LatencyProfile::Default);
         if !before.may_become(after) {

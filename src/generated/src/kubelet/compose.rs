@@ -4,7 +4,8 @@ use api::machineconfiguration::TlsSecurityProfile;
 use serde_json::{Map, Value, json};
 
 use super::KubeletBase;
-use super::options::{Options, overlay, shown};
+use super::options::{Options, overlay};
+use super::schema::shown;
 use crate::object::GeneratedFile;
 use crate::pools::PoolFacts;
 use crate::tls;

@@ -3,7 +3,7 @@
 use api::machineconfiguration::{KubeletConfigSpec, TlsSecurityProfile};
 use serde_json::{Map, Value};
 
-use super::schema;
+use super::schema::{self, shown};
 use crate::pools::PoolFacts;
 use crate::tls;
 
@@ -176,16 +176,6 @@ fn not_allowed(field: &str, found: &Value) -> String {
         "KubeletConfiguration: {field} is not allowed to be set, but contains: {}",
         shown(found)
     )
-}
-
-/// A value as a person writes it.
-pub(super) fn shown(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
-            value.to_string()
-        }
-    }
 }
 
 /// Lays objects over each other, member by member; a list is one value.

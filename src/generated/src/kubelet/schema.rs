@@ -10,8 +10,6 @@
 use api::quantity;
 use serde_json::{Map, Value};
 
-use super::options::shown;
-
 /// What a field holds.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Kind {
@@ -454,6 +452,16 @@ fn duration(text: &str) -> Option<bool> {
 fn is_share(text: &str) -> bool {
     let number = text.strip_suffix('%').map(str::parse::<f64>);
     matches!(number, Some(Ok(number)) if (0.0..=100.0).contains(&number))
+}
+
+/// A value as a person writes it.
+pub(super) fn shown(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+            value.to_string()
+        }
+    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use ignition::content;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::node_settings::LatencyProfile;
+use crate::latency::LatencyProfile;
 
 fn pool(name: &str) -> PoolFacts {
     PoolFacts {
