@@ -6,8 +6,7 @@ use std::thread::ScopedJoinHandle;
 
 use anyhow::{Context as _, Result, ensure};
 use lab::host::{Host, Snapshot};
-use node_update::plan::{Bundle, Digest, FileState, Mode, Owners};
-use node_update::verify::Expectation;
+use node_update::plan::{Bundle, Digest, Expectation, FileState, Mode, Owners};
 use testbed::single_host::{MCD_BROUGHT, MCD_OS, MCD_OS_BROUGHT, expect, put_plan};
 
 use super::HOSTS;

@@ -3,8 +3,7 @@
 use lab::PATIENCE;
 use lab::host::BOOTED_WITHIN;
 use lab::tree::Overlay;
-use node_update::plan::Bundle;
-use node_update::verify::Expectation;
+use node_update::plan::{Bundle, Expectation};
 use serde_json::json;
 use testbed::single_host::MCD_BROUGHT as MCD;
 use testbed::{single_host, until_blocking};

@@ -2,7 +2,7 @@
 
 use lab::host::BOOTED_WITHIN;
 use lab::tree::Overlay;
-use node_update::verify::Expectation;
+use node_update::plan::Expectation;
 use serde_json::json;
 use testbed::config::{Config, File};
 use testbed::{HostLab, single_host};

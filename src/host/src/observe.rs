@@ -2,8 +2,8 @@
 
 use chassis::report::Chain;
 use node_update::kargs;
-use node_update::plan::{Digest, FileState, Owner, OwnerIds, Owners, Target};
-use node_update::verify::{Expectation, Mismatch, Seen, judge};
+use node_update::plan::{Digest, Expectation, FileState, Owner, OwnerIds, Owners, Target};
+use node_update::verify::{Mismatch, Seen, judge};
 
 use crate::accounts::Accounts;
 use crate::execute::{StepError, Units};

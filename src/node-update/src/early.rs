@@ -8,8 +8,6 @@
 
 use std::collections::BTreeMap;
 
-use machineconfig::spec::NodeConfig;
-
 use crate::desired::{Desired, DesiredFile, FILE_MODE};
 use crate::plan::{Digest, FileState, Mode, Owners};
 use crate::rejection::Rejection;
@@ -20,7 +18,7 @@ use crate::well_known::{GUARD_UNIT, UNITS};
 const DROPIN: &str = "50-slipway-guard.conf";
 
 /// Its text.
-const DROPIN_TEXT: &str = "\
+pub(crate) const DROPIN_TEXT: &str = "\
 # Slipway writes files outside /etc before this unit starts.
 [Unit]
 After=slipway-guard.service
@@ -124,18 +122,6 @@ pub(crate) fn dropins(desired: &Desired) -> Vec<DesiredFile> {
         .collect()
 }
 
-/// The text of a drop-in.
-pub(crate) const fn dropin_text() -> &'static [u8] {
-    DROPIN_TEXT.as_bytes()
-}
-
-/// The drop-ins of Slipway's own for a configuration, by path, with their text.
-pub fn dropins_of(config: &NodeConfig) -> Vec<(String, &'static str)> {
-    let files = Desired::of(&config.spec).0.files;
-    let own = files.into_iter().filter(|file| file.is_own);
-    own.map(|file| (file.path, DROPIN_TEXT)).collect()
-}
-
 /// Whether a path is that of such a drop-in.
 pub(crate) fn is_dropin(path: &str) -> bool {
     path.strip_prefix(UNITS)
@@ -174,11 +160,12 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::decode::decode;
 
     fn desired(files: &Value, units: &Value) -> Desired {
         let config = json!({"ignition": {"version": "3.5.0"},
             "storage": {"files": files}, "systemd": {"units": units}});
-        Desired::of(&Spec::parse(&json!({"config": config})).unwrap().0).0
+        decode(&Spec::parse(&json!({"config": config})).unwrap().0).0
     }
 
     fn unit(name: &str, of_unit: &str, rest: &str) -> Value {

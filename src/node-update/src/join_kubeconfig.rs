@@ -2,7 +2,7 @@
 
 use machineconfig::spec::NodeConfig;
 
-use crate::desired::Desired;
+use crate::decode::decode;
 use crate::plan::Mode;
 use crate::unit_settings;
 
@@ -27,7 +27,7 @@ pub enum JoinKubeconfig {
 
 /// What a configuration says of [`JOIN_KUBECONFIG`].
 pub fn join_kubeconfig(config: &NodeConfig) -> JoinKubeconfig {
-    let (desired, _) = Desired::of(&config.spec);
+    let (desired, _) = decode(&config.spec);
     if desired.file(JOIN_KUBECONFIG).is_some() {
         return JoinKubeconfig::OfConfiguration;
     }

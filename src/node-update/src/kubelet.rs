@@ -39,11 +39,12 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::decode::decode;
 
     fn desired(unit: Option<Value>) -> Desired {
         let units: Vec<Value> = unit.into_iter().collect();
         let config = json!({ "ignition": { "version": "3.4.0" }, "systemd": { "units": units } });
-        Desired::of(&Spec::parse(&json!({ "config": config })).unwrap().0).0
+        decode(&Spec::parse(&json!({ "config": config })).unwrap().0).0
     }
 
     #[test]

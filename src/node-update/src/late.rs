@@ -25,7 +25,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use machineconfig::spec::Spec;
 use serde::{Deserialize, Serialize};
 
-use crate::desired::Desired;
+use crate::decode::decode_old;
 use crate::plan::{Attributes, Digest, LinkTarget, Mode, OwnerIds};
 use crate::well_known::{ENCAPSULATED, ENCAPSULATED_USED};
 
@@ -212,7 +212,7 @@ impl Managed {
         let mut managed = Self::default();
         for (spec, is_left) in [(booted, false), (left, true)] {
             let Some(spec) = spec else { continue };
-            let desired = Desired::of_old(spec);
+            let desired = decode_old(spec);
             for file in desired.files {
                 let content = is_left.then_some(file.state.digest);
                 managed.files.insert(file.path, content);

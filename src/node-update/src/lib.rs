@@ -3,6 +3,7 @@
 //! It must not know: files, clocks, networks, async. Values in, values out.
 //!
 //! - [`certificates`]: what a cluster rotates under its nodes
+//! - [`decode`]: from a MachineConfig to what it wants of a host
 //! - [`diff`]: what differs between two MachineConfigs
 //! - [`disruption`]: what a change does to a running node
 //! - [`join_kubeconfig`]: the file by which a node joins its cluster
@@ -19,10 +20,11 @@
 //! - [`well_known`]: names and paths on a host
 
 pub mod certificates;
+pub mod decode;
 mod desired;
 pub mod diff;
 pub mod disruption;
-pub mod early;
+mod early;
 pub mod join_kubeconfig;
 mod kubelet;
 pub mod late;

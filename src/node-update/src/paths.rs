@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 
 use crate::desired::{Desired, DesiredFile, DesiredUnit};
 use crate::early::is_dropin;
-use crate::reconcile::FORCE_FILE;
 use crate::rejection::{Member, Rejection};
 use crate::well_known::{
-    GUARD_UNIT, REBOOT_UNIT, RECORD_CONFIG, RECORD_IMAGE, STATE, UNITS, VERIFY_UNIT,
+    FORCE_FILE, GUARD_UNIT, REBOOT_UNIT, RECORD_CONFIG, RECORD_IMAGE, STATE, UNITS, VERIFY_UNIT,
 };
 
 /// Directories that a configuration may write into: what a deployment keeps of its own, and what

@@ -4,8 +4,10 @@
 //! carries no file contents; they lie beside it as blobs named by their digest ([`Bundle`]).
 //!
 //! - `entry`: what links and attributes hold, of any bytes
+//! - `expectation`: what must hold on a host
 
 mod entry;
+mod expectation;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 pub use self::entry::{Attribute, AttributeName, Attributes, LinkTarget};
+pub use self::expectation::Expectation;
 
 /// Version of the stored form. A reader refuses any other.
 pub const SCHEMA: u32 = 1;
@@ -372,7 +375,7 @@ pub struct Plan {
     /// What must hold on the host before the first effect: files and units of the configuration it
     /// is in. Empty where an administrator forces the update, and where nothing is overwritten.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub origin: Vec<crate::verify::Expectation>,
+    pub origin: Vec<Expectation>,
     /// What follows the change, by the words of node disruption policies: `Reboot`, `None`, or
     /// others, in order. Empty in a plan of an earlier version, and in one made by hand.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -392,7 +395,7 @@ pub struct Plan {
     /// JSON. Written with the steps on the reboot route, after the last step on the live route.
     pub record: Digest,
     /// What must hold on the host once the plan is through.
-    pub expect: Vec<crate::verify::Expectation>,
+    pub expect: Vec<Expectation>,
 }
 
 /// A plan with its blobs, as it is handed from the thinking to the hands.

@@ -16,10 +16,13 @@ mod units;
 
 pub use describe::describe;
 
+use crate::decode::{decode, decode_old};
 use crate::desired::Desired;
 use crate::diff::{Diff, diff};
 use crate::disruption::{Decision, Policies, decide};
-use crate::plan::{Attempt, Bundle, Deploy, Digest, Plan, Route, SCHEMA, Step, Target, Undo};
+use crate::plan::{
+    Attempt, Bundle, Deploy, Digest, Expectation, Plan, Route, SCHEMA, Step, Target, Undo,
+};
 use crate::reconcile::{self, Exempt};
 use crate::rejection::{Member, Rejection, Rejections, Section, Subject};
 use crate::verify;
@@ -92,8 +95,8 @@ pub struct Outcome {
 pub fn plan(request: &Request<'_>) -> Result<Outcome, Rejections> {
     let (old, new) = (&request.from.config.spec, &request.to.config.spec);
     let changes = diff(old, new);
-    let before = Desired::of_old(old);
-    let (after, undecodable) = Desired::of(new);
+    let before = decode_old(old);
+    let (after, undecodable) = decode(new);
     let mut rejections = reconcile::rejections_of(old, new, (&before, &after), request.exempt);
     // The comparison has rejected a source that is no `data:` URL already.
     let is_new = |rejected: &Rejection| {
@@ -244,14 +247,14 @@ fn bundle(
     deploy: Deploy,
     steps: Steps<'_>,
     desired: &Desired,
-    started: Vec<verify::Expectation>,
+    started: Vec<Expectation>,
 ) -> Bundle {
     let to = request.to;
     let mut expect = verify::expectations_of(to.config, to.target.image.as_deref(), desired);
     expect.extend(started);
     if request.facts.is_node {
         let unit = KUBELET.to_owned();
-        expect.push(verify::Expectation::Runs { unit });
+        expect.push(Expectation::Runs { unit });
     }
     let mut blobs = steps.blobs;
     let record = request.to.config.record();

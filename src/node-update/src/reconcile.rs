@@ -3,18 +3,16 @@
 //! Source: `docs/reference/daemon.md`, "Rejected changes"; `docs/reference/controller.md`,
 //! "Reconcilability". The texts are those of OpenShift's MCO.
 
+use crate::decode::{decode, decode_old};
 use crate::desired::Desired;
 use crate::early;
 use crate::kubelet;
 use crate::paths;
 use crate::pull;
 use crate::rejection::{Member, Rejection, Section, Subject};
-use crate::well_known::CORE;
+use crate::well_known::{CORE, FORCE_FILE};
 use ignition::{Config, PasswdUser, Resource};
 use machineconfig::spec::Spec;
-
-/// A file that forces an update where it exists; no configuration may bring it.
-pub const FORCE_FILE: &str = "/run/machine-config-daemon-force";
 
 /// Changes that are let pass though they have no effect on a host that is installed.
 ///
@@ -31,8 +29,8 @@ pub struct Exempt {
 
 /// Why `new` cannot follow `old`; empty when it can.
 pub fn rejections(old: &Spec, new: &Spec, exempt: Exempt) -> Vec<Rejection> {
-    let held = Desired::of_old(old);
-    rejections_of(old, new, (&held, &Desired::of(new).0), exempt)
+    let held = decode_old(old);
+    rejections_of(old, new, (&held, &decode(new).0), exempt)
 }
 
 /// [`rejections`], where both were decoded already: what `old` held, and what `new` wants.

@@ -12,69 +12,7 @@ pub use judge::judge;
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
-
 use crate::plan::{FileState, Mode, Owners, Target};
-
-/// One thing that must hold on the running host. All are local: none needs a network.
-///
-/// Source: `docs/reference/daemon.md`, "Verification", with owners and enablement checked too.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", tag = "expect")]
-pub enum Expectation {
-    /// The booted deployment's record names this configuration (and image, if any).
-    Record {
-        /// Configuration name.
-        config: String,
-        /// Image pull spec.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        image: Option<String>,
-    },
-    /// `/proc/cmdline` holds this argument at least `times` times.
-    KernelArgument {
-        /// `key` or `key=value`, as the kernel splits.
-        argument: String,
-        /// How often the configuration names it.
-        times: usize,
-    },
-    /// A regular file, all of it compared exactly.
-    File {
-        /// Absolute path.
-        path: String,
-        /// What is at the path.
-        #[serde(flatten)]
-        file: FileState<Owners>,
-    },
-    /// The unit's path is a link to `/dev/null`.
-    Masked {
-        /// Unit name.
-        unit: String,
-    },
-    /// `systemctl is-enabled` agrees, or there is no such unit: one that the configuration brings
-    /// is expected as a file too.
-    Enabled {
-        /// Unit name.
-        unit: String,
-        /// What is desired.
-        enabled: bool,
-    },
-    /// The unit is there and runs: neither masked nor kept by its own conditions.
-    Runs {
-        /// Unit name.
-        unit: String,
-    },
-    /// The unit, which the update touched, did not fail, and does not wait to be started; only
-    /// asked where the unit exists and its conditions are met.
-    Started {
-        /// Unit name.
-        unit: String,
-    },
-    /// The unit is active once the system is up; only asked where the unit exists.
-    Active {
-        /// Unit name.
-        unit: String,
-    },
-}
 
 /// What was seen on the host for one expectation.
 #[derive(Debug, Clone, PartialEq, Eq)]

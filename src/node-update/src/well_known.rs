@@ -38,6 +38,9 @@ pub const ENCAPSULATED: &str = "/etc/ignition-machine-config-encapsulated.json";
 /// What [`ENCAPSULATED`] is renamed to in the deployment that it asked for.
 pub const ENCAPSULATED_USED: &str = "/etc/ignition-machine-config-encapsulated.json.bak";
 
+/// A file that forces an update where it exists; no configuration may bring it.
+pub const FORCE_FILE: &str = "/run/machine-config-daemon-force";
+
 /// The cluster's pull secret, which kubelet and container runtime use.
 pub const PULL_SECRET: &str = "/var/lib/kubelet/config.json";
 

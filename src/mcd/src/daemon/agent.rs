@@ -18,8 +18,8 @@ use node::watch::ObservedNode;
 use node::writer::NodeWriter;
 use node_update::phase::{Command, Event, Machine};
 use node_update::plan::{Attempt, Route, Target};
-use node_update::reconcile::FORCE_FILE;
 use node_update::verify::unexpected_state;
+use node_update::well_known::FORCE_FILE;
 use tokio::sync::watch;
 
 use super::drain::{DrainNotice, NodeDrain};

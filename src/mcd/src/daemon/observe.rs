@@ -5,7 +5,7 @@ use host::journal::{self, Journal, JournalStage, JournalStore};
 use host::record::{self, Record};
 use node_update::phase;
 use node_update::plan::{Route, Target};
-use node_update::reconcile::FORCE_FILE;
+use node_update::well_known::FORCE_FILE;
 
 use super::planning::Stored;
 use crate::by_hand;

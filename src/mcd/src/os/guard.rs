@@ -11,8 +11,7 @@ use host::journal::{DeploymentId, JournalStage, time_since_boot};
 use host::ostree::Deployments;
 use host::{late, observe};
 use node_update::late::LeftBehind;
-use node_update::plan::Attempt;
-use node_update::verify::Expectation;
+use node_update::plan::{Attempt, Expectation};
 use node_update::well_known::KUBELET;
 use tracing::{debug, info, warn};
 

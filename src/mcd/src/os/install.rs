@@ -10,7 +10,7 @@ use host::ostree::live_root;
 use host::record;
 use host::systemd::{Enablement, links};
 use ignition::unit_text;
-use node_update::early;
+use node_update::decode::dropins_of;
 use node_update::plan::{Digest, Mode, OwnerIds};
 use node_update::well_known::{GUARD_UNIT, REBOOT_UNIT, VERIFY_UNIT};
 use tracing::{info, warn};
@@ -90,7 +90,7 @@ fn order_after_guard(root: &Root) -> anyhow::Result<bool> {
             return Ok(false);
         }
     };
-    for (path, text) in early::dropins_of(&config) {
+    for (path, text) in dropins_of(&config) {
         let at = root.locate(&path)?;
         if root.look(&at)? == Found::Nothing {
             root.replace(

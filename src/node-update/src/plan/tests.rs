@@ -1,7 +1,6 @@
 //! The stored form of a plan.
 
 use super::*;
-use crate::verify::Expectation;
 
 /// A plan of schema version 1, as `plan.json` holds it on hosts in the middle of an update. It
 /// never changes: a program that reads it otherwise, or prints another text, has another

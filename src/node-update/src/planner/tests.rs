@@ -7,8 +7,7 @@ mod properties;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::plan::Action;
-use crate::verify::Expectation;
+use crate::plan::{Action, Expectation};
 
 fn config(name: &str, spec: &Value) -> NodeConfig {
     let object = json!({"metadata": {"name": name}, "spec": spec});

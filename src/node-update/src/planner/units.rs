@@ -200,6 +200,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::decode::decode;
     use machineconfig::spec::Spec;
 
     const ONE: &str = "[Service]\nNice=1\n[Install]\nWantedBy=one.target\n";
@@ -214,7 +215,7 @@ mod tests {
             units.push(unit);
         }
         let config = json!({"ignition": {"version": "3.5.0"}, "systemd": {"units": units}});
-        Desired::of(&Spec::parse(&json!({"config": config})).unwrap().0).0
+        decode(&Spec::parse(&json!({"config": config})).unwrap().0).0
     }
 
     /// Steps as words, with a bar where the files are written.
@@ -297,7 +298,7 @@ mod tests {
     fn what_was_disabled_along_with_another_is_enabled_again() {
         let of = |units: &Value| {
             let config = json!({"ignition": {"version": "3.5.0"}, "systemd": {"units": units}});
-            Desired::of(&Spec::parse(&json!({"config": config})).unwrap().0).0
+            decode(&Spec::parse(&json!({"config": config})).unwrap().0).0
         };
         let also = "[Service]\n[Install]\nAlso=a.socket\nWantedBy=one.target\n";
         let socket = json!({"name": "a.socket", "contents": "[Socket]\n[Install]\nWantedBy=sockets.target\n", "enabled": true});

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::Expectation;
+use crate::decode::decode;
 use crate::desired::{Desired, DesiredUnit};
 use crate::disruption::Live;
 use crate::paths::is_never_verified;
+use crate::plan::Expectation;
 use crate::unit_settings::{self, named_file};
 use crate::well_known::{CRIO, KUBELET};
 use machineconfig::spec::NodeConfig;
@@ -19,7 +20,7 @@ const NODE_UNITS: [&str; 2] = [KUBELET, CRIO];
 /// Shape: `image` is the layered image of the node, as its record names it. Files that change
 /// without a configuration are left out, as are keys and passwords.
 pub fn expectations(config: &NodeConfig, image: Option<&str>) -> Vec<Expectation> {
-    expectations_of(config, image, &Desired::of(&config.spec).0)
+    expectations_of(config, image, &decode(&config.spec).0)
 }
 
 /// What of a configuration can be changed on a host by hand: its files, masks and enablement, in
@@ -161,7 +162,7 @@ mod tests {
             let config = json!({"ignition": {"version": "3.5.0"}, "systemd": {"units": units},
                 "storage": {"files": [{"path": "/usr/local/bin/x",
                     "contents": {"source": format!("data:,{script}")}}]}});
-            Desired::of(&Spec::parse(&json!({"config": config})).unwrap().0).0
+            decode(&Spec::parse(&json!({"config": config})).unwrap().0).0
         };
         let unit = |name: &str, program: &str| {
             json!({"name": name, "enabled": true,

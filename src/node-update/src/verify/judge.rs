@@ -1,8 +1,8 @@
 //! From what was seen to what does not hold, in the words of `docs/reference/daemon.md`,
 //! "Verification" where it has some.
 
-use super::{Expectation, Mismatch, Seen};
-use crate::plan::{FileState, Mode, Owners};
+use super::{Mismatch, Seen};
+use crate::plan::{Expectation, FileState, Mode, Owners};
 use crate::well_known::{MASK, UNITS};
 
 /// Judges what was seen; empty when everything holds. The order is that of the expectations;

@@ -6,8 +6,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::plan::Expectation;
 use crate::plan::{Action, Bundle, FileState, Mode, Owners, Plan, Route, Target};
-use crate::verify::{Expectation, Mismatch, Seen, judge};
+use crate::verify::{Mismatch, Seen, judge};
 use machineconfig::kargs;
 
 const UNITS: &str = "/etc/systemd/system/";
