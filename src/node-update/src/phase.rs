@@ -5,9 +5,12 @@
 //! outwardly (state, reason, what it waits for, how long) is a function of the phase: [`outward`].
 //!
 //! - [`table`]: the `match`
-//! - [`starting`], [`preparing`], [`changing`], [`judging`], [`resting`]: the phases' data, and the
-//!   transitions that need more than a line
-//! - [`ahead`]: what a node at rest fetches before its turn
+//! - [`starting`], [`preparing`], [`changing`], [`judging`], [`resting`]: the transitions that need
+//!   more than a line
+//! - [`ahead`]: those of a node at rest, by what it fetches before its turn
+//! - [`entry`]: how each phase is entered
+//! - [`state`]: the phases' data
+//! - [`step`]: a transition
 //! - [`failures`]: what failed on the way
 
 use std::fmt;
@@ -18,6 +21,7 @@ use api::machineconfiguration::PhaseName;
 mod ahead;
 mod changing;
 mod command;
+mod entry;
 mod event;
 mod failures;
 mod judging;
@@ -25,19 +29,19 @@ pub mod outward;
 mod preparing;
 mod resting;
 mod starting;
+mod state;
+mod step;
 mod table;
 #[cfg(test)]
 mod tests;
 
-pub use ahead::{Ahead, NextTarget};
-pub use changing::{Applying, Rebooting};
 pub use command::Command;
-pub use event::{Event, Observation, OpenJournal, Outline, Stage};
+pub use event::{Event, NextTarget, Observation, OpenJournal, Outline, Stage};
 pub use failures::{Failures, Kind, LostDrains};
-pub use judging::{Finishing, RollBack, RollingBack, Verifying};
-pub use preparing::{Draining, Fetch, Fetching};
-pub use resting::{Degraded, Held, Idle, Unreconcilable, Wait};
-pub use starting::Starting;
+pub use state::{
+    Ahead, Applying, Degraded, Draining, Fetch, Fetching, Finishing, Held, Idle, Rebooting,
+    RollBack, RollingBack, Starting, Unreconcilable, Verifying, Wait,
+};
 
 /// Where the node is between two targets.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,67 +1,11 @@
 //! Before the turn of a node at rest: the configuration that its Node names next is fetched and
 //! rehearsed. The state stays Done; nothing is drained, and nothing that boots changes.
 
-use std::time::Duration;
-
-use super::preparing::{join, set_out_in_service};
-use super::table::{Step, prepend, stay, wait};
-use super::{Command, Degraded, Facts, Idle, Origin, Phase};
-use crate::plan::Target;
-
-/// What a node may fetch before its turn.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NextTarget {
-    /// Where its turn is to lead.
-    pub to: Target,
-    /// How long it waits first, so that the nodes of a pool do not all fetch at once.
-    pub after: Duration,
-}
-
-/// How far a node at rest is with what it may fetch before its turn.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Ahead {
-    /// The Node names nothing that does not run already.
-    #[default]
-    Nothing,
-    /// It is fetched after a while.
-    Waiting(NextTarget),
-    /// It is planned, fetched and rehearsed.
-    Fetching(Target),
-    /// It is fetched and rehearsed.
-    Fetched(Target),
-    /// It could not be, and is tried again later.
-    Failed {
-        /// Where to.
-        to: Target,
-        /// Why.
-        cause: String,
-    },
-}
-
-impl Ahead {
-    /// What is fetched, or was.
-    pub const fn target(&self) -> Option<&Target> {
-        match self {
-            Self::Nothing => None,
-            Self::Waiting(next) => Some(&next.to),
-            Self::Fetching(to) | Self::Fetched(to) | Self::Failed { to, .. } => Some(to),
-        }
-    }
-
-    /// Whether a command is under way.
-    const fn is_fetching(&self) -> bool {
-        matches!(self, Self::Fetching(_))
-    }
-}
+use super::entry::{join, set_out_in_service};
+use super::step::{Step, prepend, stay, wait};
+use super::{Ahead, Command, Degraded, Facts, Idle, NextTarget, Origin, Phase};
 
 impl Idle {
-    /// At rest in `at`, with what the Node names next ahead of it.
-    pub(super) fn begin(at: Target, facts: &Facts) -> Step {
-        let next = facts.next.as_ref().filter(|next| next.to != at);
-        let ahead = next.map_or(Ahead::Nothing, |next| Ahead::Waiting(next.clone()));
-        wait(Phase::Idle(Self { at, ahead }))
-    }
-
     /// The Node names something else next, or nothing any more.
     pub(super) fn look_ahead(self, facts: &Facts) -> Step {
         let next = facts.next.as_ref().map(|next| &next.to);

@@ -1,6 +1,7 @@
 //! What happens: events, and what was read on the host.
 
-use super::NextTarget;
+use std::time::Duration;
+
 use crate::plan::{Route, Target};
 
 /// What of a plan the machine needs to know.
@@ -59,6 +60,15 @@ pub enum Stage {
         /// Why.
         cause: String,
     },
+}
+
+/// What a node may fetch before its turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NextTarget {
+    /// Where its turn is to lead.
+    pub to: Target,
+    /// How long it waits first, so that the nodes of a pool do not all fetch at once.
+    pub after: Duration,
 }
 
 /// What was read on the host.

@@ -2,75 +2,15 @@
 
 use api::machineconfiguration::PhaseName;
 
+use super::entry::{leave, set_out, set_out_in_service};
 use super::failures::failed_in;
-use super::preparing::{leave, set_out, set_out_in_service};
-use super::table::{Step, stay, wait};
-use super::{Command, Degraded, Facts, Failures, Held, Idle, Observation, Origin, Phase, Starting};
-use crate::plan::Target;
-
-/// The host is checked against the target's expectations.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Verifying {
-    /// What it is checked against.
-    pub to: Target,
-    /// What does not hold yet, for people.
-    pub unmet: Option<String>,
-    /// What failed before.
-    pub failures: Option<Failures>,
-}
-
-/// Verified; the node returns to service.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finishing {
-    /// What it reached.
-    pub to: Target,
-    /// What failed before.
-    pub failures: Option<Failures>,
-}
-
-/// The target failed; the host returns to the origin.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RollingBack {
-    /// What still runs.
-    pub origin: Origin,
-    /// What failed.
-    pub target: Target,
-    /// Why.
-    pub cause: String,
-    /// How far the host is.
-    pub step: RollBack,
-    /// What failed before.
-    pub failures: Option<Failures>,
-}
-
-/// How far a roll back is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum RollBack {
-    /// The host found the target bad; it is read for what it does about that.
-    Reading,
-    /// The host reboots by itself in a moment.
-    Waiting,
-    /// The target stayed booted and may have been in service meanwhile: pods are evicted first.
-    Draining {
-        /// What blocks the drain, for people: pod and budget.
-        blocked: Option<String>,
-    },
-    /// The plan is undone, or the host reboots into the origin.
-    Reverting,
-}
+use super::step::{Step, stay};
+use super::{
+    Command, Degraded, Facts, Finishing, Held, Idle, Observation, Origin, Phase, RollBack,
+    RollingBack, Starting, Verifying,
+};
 
 impl Verifying {
-    /// Checks the host against what it is or became.
-    pub(super) fn begin(to: Target, failures: Option<Failures>) -> Step {
-        let command = Command::Verify { to: to.clone() };
-        let verifying = Self {
-            to,
-            unmet: None,
-            failures,
-        };
-        (Phase::Verifying(verifying), vec![command])
-    }
-
     pub(super) fn unmet(self, what: String) -> Step {
         stay(Phase::Verifying(Self {
             unmet: Some(what),
@@ -121,15 +61,6 @@ impl Finishing {
 }
 
 impl RollingBack {
-    pub(super) fn begin(self) -> Step {
-        match self.step {
-            RollBack::Reading => (Phase::RollingBack(self), vec![Command::Observe]),
-            RollBack::Waiting => wait(Phase::RollingBack(self)),
-            RollBack::Draining { .. } => (Phase::RollingBack(self), vec![Command::Drain]),
-            RollBack::Reverting => (Phase::RollingBack(self), vec![Command::RollBack]),
-        }
-    }
-
     /// What the host does about the target, and what it runs.
     pub(super) fn read(self, seen: Observation, facts: &Facts) -> Step {
         let starting = Starting {

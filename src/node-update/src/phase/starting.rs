@@ -2,37 +2,19 @@
 
 use api::machineconfiguration::PhaseName;
 
+use super::entry::{force, leave, release};
 use super::failures::failed_in;
-use super::preparing::{force, leave};
-use super::resting::release;
-use super::table::{Step, prepend, stay};
+use super::step::{Step, prepend, stay};
 use super::{
     Applying, Command, Degraded, Facts, Failures, Held, Kind, Observation, OpenJournal, Origin,
-    Phase, Rebooting, RollBack, RollingBack, Stage, Verifying,
+    Phase, Rebooting, RollBack, RollingBack, Stage, Starting, Verifying,
 };
-
-/// The host is read: booted deployment, journal.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Starting {
-    /// An administrator released the held target, before the host was read.
-    pub is_released: bool,
-    /// What failed before.
-    pub failures: Option<Failures>,
-}
 
 /// Why a node waits for an administrator.
 const BY_HAND: &str = "the host was changed by hand (mcd pivot) and not rebooted yet: reboot it, or take the change back with \
                        mcd-os rollback";
 
 impl Starting {
-    pub(super) fn begin(failures: Option<Failures>, is_released: bool) -> Step {
-        let starting = Self {
-            is_released,
-            failures,
-        };
-        (Phase::Starting(starting), vec![Command::Observe])
-    }
-
     pub(super) fn release(self) -> Step {
         stay(Phase::Starting(Self {
             is_released: true,

@@ -1,10 +1,8 @@
 //! The table: one `match (phase, event)`.
 
-use super::preparing::{cancel, set_out};
+use super::entry::{cancel, set_out};
+use super::step::{Step, stay, wait};
 use super::{Command, Degraded, Event, Facts, Phase, RollBack, Starting, Unexpected};
-
-/// The next phase, and what to do.
-pub(super) type Step = (Phase, Vec<Command>);
 
 /// The transition of an event in a phase. An event that names the desired target anew does not get
 /// here.
@@ -103,21 +101,4 @@ pub(super) fn next(phase: Phase, event: Event, facts: &Facts) -> Result<Step, Un
         (phase, event) => return Err(Unexpected::of(&phase, &event)),
     };
     Ok(step)
-}
-
-/// The same phase, and nothing to do.
-pub(super) const fn stay(phase: Phase) -> Step {
-    (phase, vec![])
-}
-
-/// A phase that waits for its [`Phase::delay`].
-pub(super) fn wait(phase: Phase) -> Step {
-    let delay = phase.delay().map(Command::RetryAfter);
-    (phase, delay.into_iter().collect())
-}
-
-/// A step that begins with another command.
-pub(super) fn prepend(command: Command, (phase, mut commands): Step) -> Step {
-    commands.insert(0, command);
-    (phase, commands)
 }
