@@ -1,7 +1,6 @@
 //! An identity at the API server, whose credentials may rotate under it.
 
 use std::fmt;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -15,48 +14,15 @@ use kube::{Client, Config};
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
+use crate::kubeconfig::{self, Error, Reader};
 use crate::wire::{self, ObjectEvent, RequestBody};
 
-mod kubeconfig;
 #[cfg(test)]
 mod tests;
 
 /// The longest silence of a live connection: a watch has a bookmark every minute. After it the
 /// connection counts as dead, as it may be behind a load balancer that dropped it without a word.
 pub const SILENCE: Duration = Duration::from_mins(6);
-
-/// Reads a file as the identity's owner sees it: the daemon reads the kubelet's files below the
-/// host's root.
-pub type Reader = Box<dyn Fn(&Path) -> io::Result<Vec<u8>> + Send + Sync>;
-
-/// Why credentials cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// A file cannot be read.
-    #[error("cannot read {path}")]
-    Read {
-        /// Path as the kubeconfig names it.
-        path: PathBuf,
-        /// The system's word.
-        source: io::Error,
-    },
-    /// The kubeconfig is not one, or asks for what a daemon has not: a plugin to run, a prompt.
-    #[error("cannot use kubeconfig {path}: {why}")]
-    Kubeconfig {
-        /// Path of the kubeconfig.
-        path: PathBuf,
-        /// What is wrong.
-        why: String,
-    },
-    /// No client can be made of it: an unreadable certificate or key.
-    #[error("cannot make a client from {path}")]
-    Client {
-        /// Path of the kubeconfig.
-        path: PathBuf,
-        /// The client's word.
-        source: Box<kube::Error>,
-    },
-}
 
 /// An identity at the API server.
 ///
@@ -302,18 +268,6 @@ impl fmt::Debug for Access {
         }
         shown.finish_non_exhaustive()
     }
-}
-
-/// The text of a kubeconfig with another authority for the server of its current context; all else
-/// of it is kept.
-///
-/// Shape: `path` names it in errors; `bundle` is PEM and is written inline. Nothing where the
-/// authority is that already, or where the server's is not asked for.
-///
-/// # Errors
-/// [`Error::Kubeconfig`].
-pub fn with_authority(path: &Path, text: &[u8], bundle: &[u8]) -> Result<Option<Vec<u8>>, Error> {
-    kubeconfig::with_authority(path, text, bundle)
 }
 
 async fn connect(

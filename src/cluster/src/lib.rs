@@ -4,6 +4,7 @@
 //! object means. It sends the requests of its callers and returns the answers unchanged.
 //!
 //! - [`access`]: an identity at the API server, with credentials that rotate
+//! - [`kubeconfig`]: a kubeconfig with all it points to read in
 //! - [`wire`]: one request, and errors by what they mean
 //! - [`list`]: all objects of a kind, as they are now
 //! - [`cache`]: the objects of a kind by name, kept up to date
@@ -19,6 +20,7 @@ pub mod apply;
 pub mod cache;
 pub mod discovery;
 pub mod events;
+pub mod kubeconfig;
 pub mod lease;
 pub mod list;
 pub mod path;

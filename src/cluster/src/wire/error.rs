@@ -6,6 +6,7 @@ use http::Method;
 use kube::core::Status;
 
 use super::REQUEST_LIMIT;
+use crate::kubeconfig;
 
 /// Longest time that a server may ask to be left alone: it is added to the time of the answer.
 pub(super) const LONGEST_RETRY: Duration = Duration::from_hours(1);
@@ -15,7 +16,7 @@ pub(super) const LONGEST_RETRY: Duration = Duration::from_hours(1);
 pub enum Error {
     /// The credentials could not be used.
     #[error("cannot use the credentials for the API server")]
-    Access(#[from] crate::access::Error),
+    Access(#[from] kubeconfig::Error),
     /// The lease was not renewed in time, and another replica may lead: nothing was sent.
     #[error("{method} {path} was not sent: the lease has not been renewed in time")]
     NotLeading {

@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use chassis::report::Chain;
-use cluster::access::{Access, with_authority};
+use cluster::access::Access;
+use cluster::kubeconfig::{self, with_authority};
 use cluster::wire;
 use host::files::{self as host_files, Root};
 use host::systemd::{self, Job};
@@ -47,7 +48,7 @@ pub enum Error {
     Files(#[from] files::Error),
     /// A kubeconfig is not one.
     #[error(transparent)]
-    Kubeconfig(#[from] cluster::access::Error),
+    Kubeconfig(#[from] kubeconfig::Error),
     /// A kubeconfig was written while the CA was tried with its previous content.
     #[error("{} was changed meanwhile", .0.display())]
     Changed(PathBuf),

@@ -1,5 +1,6 @@
 //! A kubeconfig with all it points to read in.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
@@ -8,20 +9,51 @@ use kube::config::{AuthInfo, Cluster, Kubeconfig, NamedAuthInfo, NamedCluster};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{Error, Reader};
+/// Reads a file as the identity's owner sees it: the daemon reads the kubelet's files below the
+/// host's root.
+pub type Reader = Box<dyn Fn(&Path) -> io::Result<Vec<u8>> + Send + Sync>;
+
+/// Why credentials cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file cannot be read.
+    #[error("cannot read {path}")]
+    Read {
+        /// Path as the kubeconfig names it.
+        path: PathBuf,
+        /// The system's word.
+        source: io::Error,
+    },
+    /// The kubeconfig is not one, or asks for what a daemon has not: a plugin to run, a prompt.
+    #[error("cannot use kubeconfig {path}: {why}")]
+    Kubeconfig {
+        /// Path of the kubeconfig.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+    /// No client can be made of it: an unreadable certificate or key.
+    #[error("cannot make a client from {path}")]
+    Client {
+        /// Path of the kubeconfig.
+        path: PathBuf,
+        /// The client's word.
+        source: Box<kube::Error>,
+    },
+}
 
 const NOT_YAML: &str = "it is not a kubeconfig in YAML";
 const NO_CLUSTER: &str = "the context names no cluster";
 
 /// A kubeconfig that points to no file any more, and the bytes it was made of: equal bytes make an
 /// equal client.
-pub(super) struct Material {
-    pub(super) kubeconfig: Kubeconfig,
-    pub(super) bytes: Vec<Vec<u8>>,
+pub(crate) struct Material {
+    pub(crate) kubeconfig: Kubeconfig,
+    pub(crate) bytes: Vec<Vec<u8>>,
 }
 
 /// Reads the kubeconfig at `path` and its files. A `token` takes the place of its own credentials.
-pub(super) fn load(path: &Path, read: &Reader, token: Option<Vec<u8>>) -> Result<Material, Error> {
+pub(crate) fn load(path: &Path, read: &Reader, token: Option<Vec<u8>>) -> Result<Material, Error> {
     let mut files = Files {
         base: path.parent().unwrap_or_else(|| Path::new("/")),
         read,
@@ -50,7 +82,7 @@ pub(super) fn load(path: &Path, read: &Reader, token: Option<Vec<u8>>) -> Result
 }
 
 /// Puts another server, and the bundle that vouches for it, into the selected context.
-pub(super) fn redirect(
+pub(crate) fn redirect(
     path: &Path,
     material: &mut Material,
     server: &str,
@@ -103,12 +135,15 @@ fn read_yaml<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, Error> {
     serde_saphyr::from_str_with_options(text, options).map_err(|_| refuse(path, NOT_YAML))
 }
 
-/// See [`super::with_authority`].
-pub(super) fn with_authority(
-    path: &Path,
-    text: &[u8],
-    bundle: &[u8],
-) -> Result<Option<Vec<u8>>, Error> {
+/// The text of a kubeconfig with another authority for the server of its current context; all else
+/// of it is kept.
+///
+/// Shape: `path` names it in errors; `bundle` is PEM and is written inline. Nothing where the
+/// authority is that already, or where the server's is not asked for.
+///
+/// # Errors
+/// [`Error::Kubeconfig`].
+pub fn with_authority(path: &Path, text: &[u8], bundle: &[u8]) -> Result<Option<Vec<u8>>, Error> {
     const DATA: &str = "certificate-authority-data";
     const FILE: &str = "certificate-authority";
     const INSECURE: &str = "insecure-skip-tls-verify";
