@@ -1,5 +1,5 @@
-//! Certificates that the cluster rotates reach a host without a reboot, as soon as the controller
-//! tells of them, and its Node says which.
+//! Certificates that the cluster rotates reach a host without a reboot, as soon as they are
+//! announced, and its Node says which.
 
 use std::fs;
 use std::path::Path;
@@ -109,9 +109,9 @@ async fn a_rotated_ca_of_the_api_server_is_tried_before_it_is_trusted() -> Resul
     is_refused(&cluster, why).await?;
     ensure!(fs::read_to_string(&kubeconfig)? == before && kubelet_since(host)? == kubelet);
 
-    // Both are trusted while one takes the other's place. The ControllerConfig is the same: a daemon
-    // that starts sees it. A kubeconfig that cannot be read does not
-    // keep the kubelet's own from being written.
+    // Both are trusted while one takes the other's place. The ControllerConfig is the same: a
+    // daemon that starts sees it. A kubeconfig that cannot be read does not keep the kubelet's own
+    // from being written.
     let bootstrap = host.etc_of_booted()?.join("kubernetes/kubeconfig");
     fs::create_dir_all(bootstrap.parent().context("a directory")?)?;
     fs::write(&bootstrap, "no kubeconfig")?;

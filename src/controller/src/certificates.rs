@@ -1,6 +1,6 @@
 //! The certificates that the ControllerConfig has in its bundles: clients read in its status who
-//! they are of and how long they hold, pools report when those of the API server expire, and nodes
-//! are told that there are others.
+//! they are of and how long they hold, pools report when those of the API server expire, and others
+//! are announced on Nodes.
 
 use std::collections::BTreeSet;
 
@@ -21,10 +21,10 @@ use crate::context::Context;
 /// large.
 const MOST: usize = 1000;
 
-/// What a Node is told where there is no ControllerConfig.
+/// What is announced on a Node where there is no ControllerConfig.
 pub const NONE: &str = "none";
 
-/// Characters of a digest that a Node is told.
+/// Characters of a digest that is announced.
 const DIGEST_CHARS: usize = 16;
 
 /// A digest of what the ControllerConfig has for nodes outside of configurations: of what a daemon

@@ -3,8 +3,8 @@
 //! The controller makes, keeps and removes the objects; each node's daemon writes the status of its
 //! own. A node without a pool has one, too. A Windows node has none: no daemon runs there.
 //!
-//! Nodes are told here what their daemons read by themselves then: an object that was made anew, and
-//! that there are other certificates.
+//! What daemons read by themselves is announced on their Nodes here: an object that was made anew,
+//! and other certificates.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -80,10 +80,10 @@ pub fn concerns(before: Option<&NodeView>, after: Option<&NodeView>) -> bool {
 
 /// Makes the MachineConfigNodes what they have to be.
 ///
-/// Shape: `told` is what of certificates was told last.
+/// Shape: `announced` are the certificates that were announced last.
 pub(crate) async fn reconcile(
     context: &Context,
-    told: &Mutex<Option<ToldCertificates>>,
+    announced: &Mutex<Option<AnnouncedCertificates>>,
     snapshot: &Snapshot,
 ) -> Next {
     let pools = snapshot.pools.values().map(|pool| pool.view.clone());
@@ -120,8 +120,8 @@ pub(crate) async fn reconcile(
         }
     }
     let is_cleared = clear_left(context, snapshot, &sorted).await;
-    let is_told = tell_certificates(context, told, snapshot).await;
-    if name_renewed(context, snapshot).await && is_cleared && is_told {
+    let is_announced = announce_certificates(context, announced, snapshot).await;
+    if name_renewed(context, snapshot).await && is_cleared && is_announced {
         next
     } else {
         Next::Retry
@@ -152,13 +152,13 @@ async fn clear_left(context: &Context, snapshot: &Snapshot, sorted: &Membership<
 
 /// The digest of the certificates of one version of the ControllerConfig.
 #[derive(Debug, Clone)]
-pub struct ToldCertificates {
+pub struct AnnouncedCertificates {
     version: Option<String>,
     digest: String,
 }
 
-/// What nodes are told of certificates; the digest is made once for each version.
-fn certificates(context: &Context, told: &Mutex<Option<ToldCertificates>>) -> String {
+/// What is announced of certificates; the digest is made once for each version.
+fn certificates(context: &Context, announced: &Mutex<Option<AnnouncedCertificates>>) -> String {
     let config = context
         .store
         .controller_configs
@@ -166,12 +166,14 @@ fn certificates(context: &Context, told: &Mutex<Option<ToldCertificates>>) -> St
     let Some(config) = config else {
         return certificates::NONE.to_owned();
     };
-    let mut told = lock(told);
-    match &*told {
-        Some(told) if told.version == config.metadata.resource_version => told.digest.clone(),
+    let mut announced = lock(announced);
+    match &*announced {
+        Some(announced) if announced.version == config.metadata.resource_version => {
+            announced.digest.clone()
+        }
         _ => {
             let digest = certificates::digest(&config);
-            *told = Some(ToldCertificates {
+            *announced = Some(AnnouncedCertificates {
                 version: config.metadata.resource_version.clone(),
                 digest: digest.clone(),
             });
@@ -180,18 +182,18 @@ fn certificates(context: &Context, told: &Mutex<Option<ToldCertificates>>) -> St
     }
 }
 
-/// Tells managed nodes that there are other certificates. Without a ControllerConfig, that of those
-/// which were told nothing: one that is missing for a while takes none away. False where one could
-/// not be told yet.
-async fn tell_certificates(
+/// Announces other certificates on managed Nodes. Without a ControllerConfig, that there is none
+/// where nothing was announced: one that is missing for a while takes none away. False where a Node
+/// could not be written yet.
+async fn announce_certificates(
     context: &Context,
-    told: &Mutex<Option<ToldCertificates>>,
+    announced: &Mutex<Option<AnnouncedCertificates>>,
     snapshot: &Snapshot,
 ) -> bool {
-    let told = certificates(context, told);
+    let announced = certificates(context, announced);
     let is_behind = |node: &&Arc<NodeView>| {
         let knows = match &node.certificates {
-            Some(known) => *known == told || told == certificates::NONE,
+            Some(known) => *known == announced || announced == certificates::NONE,
             None => false,
         };
         !knows && node.status.current_config.is_some() && !node.is_windows()
@@ -204,7 +206,7 @@ async fn tell_certificates(
             node: node.name.clone(),
             resource_version: node.resource_version.clone(),
             labels: BTreeMap::new(),
-            annotations: [(annotation::CERTIFICATES, Some(told.clone()))].into(),
+            annotations: [(annotation::CERTIFICATES, Some(announced.clone()))].into(),
             taints: None,
         })
         .collect();
@@ -214,14 +216,14 @@ async fn tell_certificates(
             Ok(written) => context.store.nodes.refresh(written),
             Err(error) if error.code() == Some(404) => {}
             Err(error) => {
-                tracing::debug!(node = write.node, error = %Chain(&error), "cannot tell a node of certificates yet");
+                tracing::debug!(node = write.node, error = %Chain(&error), "cannot announce certificates on a node yet");
                 return false;
             }
         }
         true
     });
-    let told: Vec<bool> = stream::iter(writes).buffered(WRITES).collect().await;
-    told.into_iter().all(|is_told| is_told)
+    let announced: Vec<bool> = stream::iter(writes).buffered(WRITES).collect().await;
+    announced.into_iter().all(|is_announced| is_announced)
 }
 
 /// Names objects that were made anew on their Nodes, whose daemons then write their status. False

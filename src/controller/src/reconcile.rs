@@ -35,7 +35,7 @@ use crate::duties::Duties;
 use crate::events::{Unlabelled, UntoldAssignments};
 use crate::generating::{self, Generating, GeneratingState};
 use crate::metrics::ControllerMetrics;
-use crate::node_objects::{self, ToldCertificates};
+use crate::node_objects::{self, AnnouncedCertificates};
 use crate::observed::Observed;
 use crate::release::operating::{Operating, ReleaseState};
 use crate::rendering::{self, Last, inputs};
@@ -76,8 +76,8 @@ pub struct Controller {
     /// Nodes that did not get the labels of the pool they were made for, as last reported.
     unlabelled: Mutex<BTreeMap<String, Unlabelled>>,
     generating: Mutex<GeneratingState>,
-    /// What nodes were told of certificates.
-    told: Mutex<Option<ToldCertificates>>,
+    /// The certificates that were announced on Nodes.
+    announced: Mutex<Option<AnnouncedCertificates>>,
 }
 
 /// What is remembered of a pool from one reconcile to the next. All of it can be lost.
@@ -135,7 +135,7 @@ impl Reconcile for Controller {
         let result = match work {
             Work::NewNodes => Ok(self.label_new_nodes(&snapshot).await),
             Work::NodeObjects => {
-                Ok(node_objects::reconcile(&self.context, &self.told, &snapshot).await)
+                Ok(node_objects::reconcile(&self.context, &self.announced, &snapshot).await)
             }
             Work::Unused => Ok(unused::remove(&self.context, self.retention, &snapshot).await),
             Work::Settings => settings::reconcile_kept(&self.context, &self.settled).await,
@@ -187,7 +187,7 @@ impl Controller {
             orphans: Mutex::new(BTreeSet::new()),
             unlabelled: Mutex::new(BTreeMap::new()),
             generating: Mutex::new(GeneratingState::new()),
-            told: Mutex::new(None),
+            announced: Mutex::new(None),
         }
     }
 

@@ -42,7 +42,7 @@ pub struct NodeView {
     pub unready: Vec<Unready>,
     /// Configuration for which it could not be drained within the limit.
     pub quarantined: Option<String>,
-    /// What the controller told it of certificates.
+    /// The certificates that the controller announced on it.
     pub certificates: Option<String>,
 }
 

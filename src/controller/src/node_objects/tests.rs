@@ -237,21 +237,21 @@ async fn node_that_left_all_pools_loses_the_marks_of_a_waiting_one() {
     );
 }
 
-fn tells(node: &Value, told: &str, reply: Option<Reply>) -> Call {
+fn announces(node: &Value, announced: &str, reply: Option<Reply>) -> Call {
     let name = node["metadata"]["name"].as_str().unwrap();
     let body = json!({ "metadata": {
-        "resourceVersion": "5", "annotations": { "slipway.dev/certificates": told },
+        "resourceVersion": "5", "annotations": { "slipway.dev/certificates": announced },
     } });
     let path = format!("/api/v1/nodes/{name}?fieldManager=machine-config-controller");
     let mut after = node.clone();
-    after["metadata"]["annotations"]["slipway.dev/certificates"] = json!(told);
+    after["metadata"]["annotations"]["slipway.dev/certificates"] = json!(announced);
     Call::patch(&path, body, reply.unwrap_or_else(|| Reply::ok(after)))
 }
 
-fn knows(name: &str, told: Option<&str>) -> Value {
+fn knows(name: &str, announced: Option<&str>) -> Value {
     let mut node = node(name, OLD);
-    node["metadata"]["annotations"]["slipway.dev/certificates"] = json!(told);
-    if told.is_none() {
+    node["metadata"]["annotations"]["slipway.dev/certificates"] = json!(announced);
+    if announced.is_none() {
         let annotations = node["metadata"]["annotations"].as_object_mut();
         annotations.unwrap().remove("slipway.dev/certificates");
     }
@@ -264,7 +264,7 @@ fn objects_of(names: &[&str]) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn managed_nodes_are_told_of_other_certificates_once() {
+async fn other_certificates_are_announced_on_managed_nodes_once() {
     let config = json!({
         "metadata": { "name": "machine-config-controller", "resourceVersion": "7" },
         "spec": { "kubeAPIServerServingCAData": "YQ==" },
@@ -287,9 +287,9 @@ async fn managed_nodes_are_told_of_other_certificates_once() {
     objects.push(object("c", "uid-c", "worker", "not-yet-set"));
     let changed = Reply::failure(409, "Conflict", "it has changed");
     let calls = vec![
-        tells(&other, &digest, None),
-        tells(&new, &digest, Some(changed)),
-        tells(&new, &digest, None),
+        announces(&other, &digest, None),
+        announces(&new, &digest, Some(changed)),
+        announces(&new, &digest, None),
     ];
     assert_eq!(
         reconcile_cluster(Store::default(), cluster, &objects, calls).await,
@@ -301,7 +301,7 @@ async fn managed_nodes_are_told_of_other_certificates_once() {
 async fn a_missing_controller_config_takes_no_certificates_away() {
     let new = knows("b", None);
     let nodes = vec![knows("a", Some("known")), new.clone()];
-    let calls = vec![tells(&new, "none", None)];
+    let calls = vec![announces(&new, "none", None)];
     let objects = objects_of(&["a", "b"]);
     assert_eq!(
         reconcile(nodes, &objects, calls).await,

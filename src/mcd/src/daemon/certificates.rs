@@ -2,9 +2,9 @@
 //! configurations and without a reboot.
 //!
 //! They come whatever the node's phase is and whether its pool is paused: a kubelet whose CA runs
-//! out is lost. The controller tells on the Node that there are others
+//! out is lost. The controller announces others on the Node
 //! ([`annotation::CERTIFICATES`]): nothing is asked for meanwhile, and no watch holds a connection
-//! of the pod's own identity open on every node. Where no controller tells, the ControllerConfig is
+//! of the pod's own identity open on every node. Where none are announced, the ControllerConfig is
 //! asked for now and then.
 //!
 //! - [`files`]: bundles in `/etc`
@@ -39,11 +39,11 @@ use super::desired;
 use super::events::{EventReporter, NodeEvent};
 use super::helper::Helper;
 
-/// How often the ControllerConfig is asked for where no controller tells of it, at most. A node
+/// How often the ControllerConfig is asked for where nothing is announced, at most. A node
 /// asks in the upper half of it, so that a fleet does not ask at once.
 const PACE: Duration = Duration::from_mins(15);
 
-/// The same where one tells: a word that was lost is made up for.
+/// The same where the controller announces: an announcement that was lost is made up for.
 const SELDOM: Duration = Duration::from_hours(24);
 
 /// How soon it is asked for again after a failure, at first.
@@ -140,18 +140,18 @@ pub async fn keep(mut keeper: CertificateSync<'_>, mut shutdown: Shutdown) {
         // What lies on the host is compared once a process, whatever the Node says: it may be that
         // of another deployment.
         let mut is_compared = false;
-        let mut told = None;
+        let mut announced = None;
         // Without the API server there is nothing to do.
         while keeper.seen.wait_for(Option::is_some).await.is_ok() {
-            let now = keeper.told();
-            is_compared &= now == told;
-            told = now;
+            let now = keeper.announced();
+            is_compared &= now == announced;
+            announced = now;
             // On the heap for as long as it takes: between two looks it needs no memory.
             let delay = match Box::pin(keeper.look(is_compared)).await {
                 Ok(()) => {
                     is_compared = true;
                     retry.reset();
-                    spread(if told.is_some() { SELDOM } else { PACE })
+                    spread(if announced.is_some() { SELDOM } else { PACE })
                 }
                 Err(error) => {
                     tracing::warn!(error = %Chain(&error), "certificates are not in force yet");
@@ -162,10 +162,11 @@ pub async fn keep(mut keeper: CertificateSync<'_>, mut shutdown: Shutdown) {
             };
             keeper.account.rest();
             memory::trim_heap();
-            let has_others = |node: &ObservedNode| node.is_some() && told_by(node) != told;
+            let has_others =
+                |node: &ObservedNode| node.is_some() && announced_by(node) != announced;
             tokio::select! {
                 () = tokio::time::sleep(delay) => {}
-                _told = keeper.seen.wait_for(has_others) => {}
+                _others = keeper.seen.wait_for(has_others) => {}
             }
         }
     };
@@ -199,7 +200,7 @@ impl CertificateSync<'_> {
     }
 
     async fn follow(&self, config: &Config) -> Result<(), Error> {
-        let desired = desired(&told(&config.spec));
+        let desired = desired(&certificates_of(&config.spec));
         let written = files::write(self.root, &desired)?;
         for path in &written.paths {
             tracing::info!(path, "wrote certificates");
@@ -249,9 +250,9 @@ impl CertificateSync<'_> {
         Ok(())
     }
 
-    /// What the controller told last.
-    fn told(&self) -> Option<String> {
-        told_by(&self.seen.borrow())
+    /// What the controller announced last.
+    fn announced(&self) -> Option<String> {
+        announced_by(&self.seen.borrow())
     }
 
     /// Whether the Node says that this ControllerConfig is followed.
@@ -266,9 +267,9 @@ impl CertificateSync<'_> {
     }
 }
 
-fn told_by(node: &ObservedNode) -> Option<String> {
-    let told = node.as_ref()?.annotation(annotation::CERTIFICATES);
-    told.map(str::to_owned)
+fn announced_by(node: &ObservedNode) -> Option<String> {
+    let announced = node.as_ref()?.annotation(annotation::CERTIFICATES);
+    announced.map(str::to_owned)
 }
 
 /// What was read; nothing where there is none.
@@ -280,7 +281,7 @@ fn there<T>(read: Result<T, wire::Error>) -> Result<Option<T>, wire::Error> {
     }
 }
 
-fn told(spec: &ControllerConfigSpec) -> ClusterCertificates<'_> {
+fn certificates_of(spec: &ControllerConfigSpec) -> ClusterCertificates<'_> {
     let cluster = registries(
         "spec.imageRegistryBundleData",
         &spec.image_registry_bundle_data,

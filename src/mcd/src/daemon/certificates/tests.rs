@@ -232,17 +232,17 @@ async fn with_keeper<T>(
     done
 }
 
-/// For eight hours nothing is asked for; once the controller tells of others, they are read at once.
+/// For eight hours nothing is asked for; once others are announced, they are read at once.
 #[tokio::test(start_paused = true)]
-async fn what_the_controller_tells_is_followed_at_once_and_nothing_else_is_asked_for() {
+async fn what_is_announced_is_followed_at_once_and_nothing_else_is_asked_for() {
     let host = Host::new();
     let marks = |version: &str| json!({SYNCED: version, OBSERVED: "false"});
-    let told = |version: &str, told: &str| {
+    let announced = |version: &str, announced: &str| {
         let mut annotations = marks(version);
-        annotations[annotation::CERTIFICATES] = json!(told);
+        annotations[annotation::CERTIFICATES] = json!(announced);
         annotations
     };
-    let (seen_by, seen) = watch::channel(Some(seen_node(&told("7", "one"))));
+    let (seen_by, seen) = watch::channel(Some(seen_node(&announced("7", "one"))));
     let calls = vec![
         Call::get(PATH, Reply::ok(config("7", ONE))),
         no_map(),
@@ -255,7 +255,7 @@ async fn what_the_controller_tells_is_followed_at_once_and_nothing_else_is_asked
         let watch = async {
             tokio::time::sleep(SELDOM / 3).await;
             assert_eq!(host.read(KUBELET_CA).as_deref(), Some(ONE));
-            seen_by.send_replace(Some(seen_node(&told("7", "two"))));
+            seen_by.send_replace(Some(seen_node(&announced("7", "two"))));
             tokio::time::sleep(Duration::from_secs(1)).await;
             assert_eq!(host.read(KUBELET_CA).as_deref(), Some(TWO));
             trigger.fire();
@@ -265,9 +265,9 @@ async fn what_the_controller_tells_is_followed_at_once_and_nothing_else_is_asked
     with_keeper(&host, seen, calls, act).await;
 }
 
-/// Without a word of the controller the ControllerConfig is asked for now and then.
+/// Without an announcement the ControllerConfig is asked for now and then.
 #[tokio::test(start_paused = true)]
-async fn where_no_controller_tells_a_host_asks_by_itself() {
+async fn where_nothing_is_announced_a_host_asks_by_itself() {
     let host = Host::new();
     let (_seen_by, seen) =
         watch::channel(Some(seen_node(&json!({SYNCED: "7", OBSERVED: "false"}))));
