@@ -9,7 +9,7 @@ use crate::accounts::Accounts;
 use crate::execute::{StepError, Units};
 use crate::files::{Found, Root};
 use crate::record;
-use crate::systemd::links;
+use crate::systemd::links::{self, KnownLinks};
 
 /// The running kernel's command line.
 const COMMAND_LINE: &str = "/proc/cmdline";
@@ -20,48 +20,62 @@ pub fn mismatches(
     units: &mut dyn Units,
     expectations: &[Expectation],
 ) -> Vec<Mismatch> {
-    let mut accounts = KnownAccounts::new(root);
+    let mut host = HostView::new(root);
     let seen: Vec<Seen> = expectations
         .iter()
-        .map(|each| observe((root, &mut accounts), units, each))
+        .map(|each| observe(&mut host, units, each))
         .collect();
     judge(expectations.iter().zip(&seen))
 }
 
-/// The accounts of a root, read once for all files.
-struct KnownAccounts<'a> {
+/// A root, of which is read once what concerns many files or units.
+struct HostView<'a> {
     root: &'a Root,
-    read: Option<Accounts>,
+    accounts: Option<Accounts>,
+    links: Option<KnownLinks>,
 }
 
-impl<'a> KnownAccounts<'a> {
+impl<'a> HostView<'a> {
     const fn new(root: &'a Root) -> Self {
-        Self { root, read: None }
+        Self {
+            root,
+            accounts: None,
+            links: None,
+        }
     }
 
-    fn get(&mut self) -> Result<&Accounts, StepError> {
-        match &mut self.read {
+    fn accounts(&mut self) -> Result<&Accounts, StepError> {
+        match &mut self.accounts {
             Some(read) => Ok(read),
             none => Ok(none.insert(Accounts::read(self.root)?)),
         }
     }
+
+    /// The state of a unit, where that is plain. `enabled` is what it should be: only that is taken
+    /// from the links. What differs from it is for systemd to say.
+    fn plain_state(&mut self, unit: &str, enabled: bool) -> Result<Option<String>, StepError> {
+        let links = match &mut self.links {
+            Some(read) => read,
+            none => none.insert(KnownLinks::read(self.root)?),
+        };
+        let wanted = if enabled { "enabled" } else { "disabled" };
+        let state = links.plain_state(unit).filter(|state| *state == wanted);
+        Ok(state.map(str::to_owned))
+    }
 }
 
 /// Observes the host for one expectation. A failed read becomes [`Seen::Unreadable`].
-fn observe(
-    host: (&Root, &mut KnownAccounts<'_>),
-    units: &mut dyn Units,
-    expectation: &Expectation,
-) -> Seen {
+fn observe(host: &mut HostView<'_>, units: &mut dyn Units, expectation: &Expectation) -> Seen {
     try_observe(host, units, expectation)
         .unwrap_or_else(|error| Seen::Unreadable(Chain(&error).to_string()))
 }
 
 fn try_observe(
-    (root, accounts): (&Root, &mut KnownAccounts<'_>),
+    host: &mut HostView<'_>,
     units: &mut dyn Units,
     expectation: &Expectation,
 ) -> Result<Seen, StepError> {
+    let root = host.root;
     Ok(match expectation {
         Expectation::Record { .. } => record::read(root)?.map_or(Seen::Nothing, |record| {
             let Target { config, image } = record.into_target();
@@ -74,7 +88,7 @@ fn try_observe(
             let is_it = |present: &&String| kargs::unquoted(present) == argument;
             Seen::Times(present.iter().filter(is_it).count())
         }
-        Expectation::File { path, file } => observe_file((root, accounts), path, &file.owner)?,
+        Expectation::File { path, file } => observe_file(host, path, &file.owner)?,
         Expectation::Masked { unit } => seen(root.look(&links::unit_path(root, unit)?)?, |_| {
             Ok(Owners::ROOT)
         })?,
@@ -88,7 +102,12 @@ fn try_observe(
         {
             Seen::Nothing
         }
-        Expectation::Enabled { unit, .. } => Seen::Unit(units.file_state(unit)?),
+        Expectation::Enabled { unit, enabled } => {
+            Seen::Unit(match host.plain_state(unit, *enabled)? {
+                Some(state) => state,
+                None => units.file_state(unit)?,
+            })
+        }
         Expectation::Active { unit } => units.active_state(unit)?.map_or(Seen::Nothing, Seen::Unit),
         Expectation::Started { unit } => units.start_state(unit)?.map_or(Seen::Nothing, Seen::Unit),
         Expectation::Runs { unit } => {
@@ -99,15 +118,11 @@ fn try_observe(
 }
 
 /// Names the owner as the expectation does where it is the same account.
-fn observe_file(
-    (root, accounts): (&Root, &mut KnownAccounts<'_>),
-    path: &str,
-    expected: &Owners,
-) -> Result<Seen, StepError> {
-    let found = root.inspect(path)?;
+fn observe_file(host: &mut HostView<'_>, path: &str, expected: &Owners) -> Result<Seen, StepError> {
+    let found = host.root.inspect(path)?;
     seen(found, |OwnerIds { uid, gid }| {
         let Owners { user, group } = expected;
-        let accounts = accounts.get()?;
+        let accounts = host.accounts()?;
         // An account that does not exist owns nothing.
         let is_user = accounts.uid(user).is_ok_and(|id| id == uid);
         let is_group = accounts.gid(group).is_ok_and(|id| id == gid);
@@ -180,6 +195,64 @@ mod tests {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         #[expect(clippy::disallowed_methods, reason = "a test's own directory")]
         fs::write(path, text).unwrap();
+    }
+
+    /// Units whose states are asked for one by one.
+    #[derive(Default)]
+    struct Asked(Vec<String>);
+
+    impl Units for Asked {
+        fn set_enablement(&mut self, _: Enablement, _: &str) -> Result<(), StepError> {
+            Err(StepError::NotRunning)
+        }
+        fn file_state(&mut self, unit: &str) -> Result<String, StepError> {
+            self.0.push(unit.to_owned());
+            Ok("enabled-runtime".to_owned())
+        }
+        fn reload_manager(&mut self) -> Result<(), StepError> {
+            Err(StepError::NotRunning)
+        }
+        fn run(&mut self, _: Job, _: &str) -> Result<(), StepError> {
+            Err(StepError::NotRunning)
+        }
+        fn active_state(&mut self, _: &str) -> Result<Option<String>, StepError> {
+            Err(StepError::NotRunning)
+        }
+    }
+
+    #[test]
+    fn systemd_says_what_differs_and_what_links_leave_open() {
+        let dir = tempfile::tempdir().unwrap();
+        for unit in ["on", "off", "switched-off", "switched-on", "linked"] {
+            let path = format!("usr/lib/systemd/system/{unit}.service");
+            put(dir.path(), &path, "");
+        }
+        let wants = dir.path().join("etc/systemd/system/x.wants");
+        fs::create_dir_all(&wants).unwrap();
+        for unit in ["on", "switched-on"] {
+            let name = format!("{unit}.service");
+            symlink(format!("../{name}"), wants.join(name)).unwrap();
+        }
+        let alias = dir.path().join("etc/systemd/system/alias.service");
+        symlink("/usr/lib/systemd/system/linked.service", alias).unwrap();
+        let root = Root::open(dir.path(), None).unwrap();
+        let expected = [
+            ("on", true),
+            ("off", false),
+            ("switched-off", true),
+            ("switched-on", false),
+            ("linked", false),
+        ];
+        let expected = expected.map(|(unit, enabled)| Expectation::Enabled {
+            unit: format!("{unit}.service"),
+            enabled,
+        });
+        let mut units = Asked::default();
+        let found = mismatches(&root, &mut units, &expected);
+        let asked = ["switched-off", "switched-on", "linked"];
+        assert_eq!(units.0, asked.map(|unit| format!("{unit}.service")));
+        // As systemd says it.
+        assert_eq!(found.len(), 2, "{found:?}");
     }
 
     #[test]

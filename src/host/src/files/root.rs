@@ -312,7 +312,7 @@ impl Root {
         self.open_at(path, OFlags::RDONLY | OFlags::DIRECTORY, fs::Mode::empty())
     }
 
-    fn read_link(&self, at: &Location) -> Result<Option<String>> {
+    pub(crate) fn read_link(&self, at: &Location) -> Result<Option<String>> {
         let (directory, name) = at.split();
         let directory = match self.open_directory_at(directory) {
             Ok(directory) => directory,

@@ -261,15 +261,22 @@ impl Agent {
             self.adopt().await?;
             self.keep_to_pool(to).await?;
             self.keep_join_kubeconfig()?;
-            self.check_origin(from).await
+            self.is_forced()
         };
         let is_forced = match may_begin.await {
             Ok(is_forced) => is_forced,
             Err(text) => return Event::Failed(text),
         };
+        // Neither changes the host.
+        let (checked, made) = tokio::join!(
+            self.check_origin(from, is_forced),
+            self.make_plan(Called::Desired, from, to, is_forced, events)
+        );
+        if let Err(text) = checked {
+            return Event::Failed(text);
+        }
         tracing::info!("Starting update from {} to {}", from.config, to.config);
-        let made = self.make_plan(Called::Desired, from, to, is_forced, events);
-        match made.await {
+        match made {
             Ok(stored) => {
                 let outline = stored.outline.clone();
                 // Clients of OpenShift's MCO look for these words. It calculates a drain for a
@@ -320,16 +327,20 @@ impl Agent {
         Box::pin(planner.plan(&attempt, (from, to), facts, events)).await
     }
 
-    /// Checks files and units of the host before it is planned for, unless an administrator forces
-    /// the update; whether one does. An error is reported as an event where it is a difference, and
-    /// returned as text.
-    async fn check_origin(&self, from: &Target) -> Result<bool, String> {
+    /// Whether an administrator forces the update; an error is returned as text.
+    fn is_forced(&self) -> Result<bool, String> {
         let text = |error: &(dyn std::error::Error + 'static)| Chain(error).to_string();
         let root = Root::open(&self.root, None).map_err(|error| text(&error))?;
-        if observe::is_forced(&root).map_err(|error| text(&error))? {
+        observe::is_forced(&root).map_err(|error| text(&error))
+    }
+
+    /// Checks files and units of the host before it is changed, unless an administrator forces the
+    /// update. An error is reported as an event where it is a difference, and returned as text.
+    async fn check_origin(&self, from: &Target, is_forced: bool) -> Result<(), String> {
+        if is_forced {
             // Clients of OpenShift's MCO look for these words.
             tracing::info!("Skipping on-disk validation; {FORCE_FILE} present");
-            return Ok(true);
+            return Ok(());
         }
         if let Some(drift) = self.find_drift().await? {
             let unexpected = unexpected_state(from, &drift);
@@ -337,7 +348,7 @@ impl Agent {
                 .report(&NodeEvent::preflight_failed(&unexpected));
             return Err(unexpected);
         }
-        Ok(false)
+        Ok(())
     }
 
     /// What of the files and units of the host's configuration was changed by hand; an error is
