@@ -26,11 +26,15 @@ const REPORTS: &str = "/run/slipway";
 /// Proxy settings for the helper; only root reads it. Gone with the boot.
 const PROXY_FILE: &str = "/run/slipway/proxy.env";
 
-/// How often a report is looked for: often at first, as most verbs take less than a second.
-const PACE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(250));
+/// How often a report is looked for, and until when: often at first, as most verbs take a tenth of
+/// a second and a live change waits for several.
+const QUICK: [(Duration, Duration); 2] = [
+    (Duration::from_millis(5), Duration::from_millis(500)),
+    (Duration::from_millis(20), Duration::from_secs(2)),
+];
 
-/// How long the pace is kept quick.
-const QUICK: Duration = Duration::from_secs(2);
+/// How often it is looked for after that.
+const PACE: Duration = Duration::from_millis(250);
 
 /// How often systemd is asked whether the unit still runs: one that was killed leaves no report.
 const UNIT_PACE: Duration = Duration::from_secs(2);
@@ -293,12 +297,7 @@ impl Helper {
                     tracing::debug!(unit, error = %Chain(&error), "cannot ask for the unit");
                 }
             }
-            sleep(if began.elapsed() < QUICK {
-                PACE.0
-            } else {
-                PACE.1
-            })
-            .await;
+            sleep(pace(began.elapsed())).await;
         }
     }
 
@@ -317,6 +316,12 @@ impl Helper {
             Found::Nothing | Found::Link(_) | Found::Directory { .. } | Found::Other => Ok(None),
         }
     }
+}
+
+/// How long is waited between two looks for a report, `elapsed` after its unit was started.
+fn pace(elapsed: Duration) -> Duration {
+    let quick = QUICK.into_iter().find(|(_, until)| elapsed < *until);
+    quick.map_or(PACE, |(pace, _)| pace)
 }
 
 fn unit_name(verb: VerbName, attempt: &Attempt) -> String {
