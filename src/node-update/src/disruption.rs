@@ -82,9 +82,7 @@ pub fn decide(
         (diff.extensions, "spec.extensions changes"),
     ];
     let reboots = whole.iter().filter(|(changes, _)| *changes);
-    judge
-        .reboot
-        .extend(reboots.map(|(_, why)| (*why).to_owned()));
+    let reboots: Vec<String> = reboots.map(|(_, why)| (*why).to_owned()).collect();
     for path in diff.files.keys() {
         judge.file(path, old, new)?;
     }
@@ -93,6 +91,10 @@ pub fn decide(
     }
     if diff.passwd {
         judge.apply("SSH keys or password", "", &policies.sshkey, None);
+    }
+    if !reboots.is_empty() {
+        // Whatever policies say of files and units then.
+        judge.reboot = reboots;
     }
     Ok(judge.decision())
 }

@@ -140,19 +140,40 @@ impl Planner<'_> {
                 .await
         };
         let target = self.read_config(self.key, &to.config, NodeConfig::parse, events);
-        let (origin, target, settings, facts) =
-            tokio::try_join!(origin, target, self.read_settings(events), facts)?;
+        let read = async {
+            let (origin, target) = tokio::try_join!(origin, target)?;
+            let changes_os =
+                origin.image(from.image.as_deref()) != target.image(to.image.as_deref());
+            let settings = if changes_os {
+                None
+            } else {
+                Some(self.read_settings(events).await?)
+            };
+            Ok((origin, target, settings))
+        };
+        let ((origin, target, settings), facts) = tokio::try_join!(read, facts)?;
         let side = |target, config| Side { target, config };
-        let outcome = planner::plan(&Request {
-            attempt,
-            from: side(from, &origin),
-            to: side(to, &target),
-            facts: &facts,
-            policies: &settings.policies,
-            exempt: settings.exempt,
-            force: self.is_forced,
-        })
-        .map_err(|refusals| {
+        let judge = |settings: &UpdateSettings| {
+            planner::plan(&Request {
+                attempt,
+                from: side(from, &origin),
+                to: side(to, &target),
+                facts: &facts,
+                policies: &settings.policies,
+                exempt: settings.exempt,
+                force: self.is_forced,
+            })
+        };
+        let judged = match settings {
+            Some(settings) => judge(&settings),
+            // Another OS is booted whatever the settings say. Only what they may let pass, or make of
+            // a host that has this OS already, is for them to say.
+            None => match judge(&UpdateSettings::default()) {
+                Ok(outcome) if deploys_os(&outcome.bundle) => Ok(outcome),
+                _ => judge(&self.read_settings(events).await?),
+            },
+        };
+        let outcome = judged.map_err(|refusals| {
             // Clients look for the words of OpenShift's MCO.
             let (old, new) = (&from.config, &to.config);
             NoPlan::Rejected(vec![format!(
@@ -243,6 +264,11 @@ impl Planner<'_> {
             tokio::time::sleep(POLICY_PACE).await;
         }
     }
+}
+
+fn deploys_os(bundle: &Bundle) -> bool {
+    let deploy = bundle.plan.deploy.as_ref();
+    deploy.is_some_and(|deploy| deploy.image.is_some())
 }
 
 /// Stores the plan, and drops those that no journal is open for. While another program acts on the

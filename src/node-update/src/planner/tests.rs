@@ -114,12 +114,6 @@ update  old -> new
 way     drain, new deployment, reboot
 because the OS image changes
 because spec.kernelArguments changes
-because file \"/etc/secret\" changes, and no policy covers it
-because file \"/etc/gone\" changes, and no policy covers it
-because unit \"masked.service\" changes, and no policy covers it
-because unit \"crio.service\" changes, and no policy covers it
-because unit \"gone.service\" changes, and no policy covers it
-because unit \"os.service\" changes, and no policy covers it
 image   os/2
 karg    - nosmt
 karg    + mitigations=off

@@ -81,7 +81,7 @@ pub fn next(
             edit.put(r#type, False, NOT_YET_OCCURRED.to_owned(), message);
         }
     }
-    let is_idle = status.phase() == Some(PhaseName::Idle);
+    let is_at_rest = status.phase() == Some(PhaseName::Idle) && status.is_done();
     if let (Some(phase), Some(target)) = (status.phase(), status.desired_config.as_deref()) {
         edit.show(node, &status, phase, target);
     }
@@ -93,7 +93,7 @@ pub fn next(
     }
     // The controller changes the spec with each assignment: that alone is not worth a write while
     // others follow.
-    if is_idle || edit.after != *before {
+    if is_at_rest || edit.after != *before {
         edit.after.observed_generation = generation;
     }
     edit.after

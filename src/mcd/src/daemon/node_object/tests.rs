@@ -206,6 +206,10 @@ async fn generation_of_the_assignment_is_observed_with_its_first_write() {
         let key = format!("machineconfiguration.openshift.io/{key}");
         moved.annotations.insert(key, "b".to_owned());
     }
+    // Before the daemon takes it up, the assignment alone is not worth a write.
+    let mut assigned = (*idle).clone();
+    let key = annotation::DESIRED_CONFIG.to_owned();
+    assigned.annotations.insert(key, "b".to_owned());
     let (first, at_rest) = write(&idle, 2, &MachineConfigNodeStatus::default());
     let (second, in_b) = write(&moved, 3, &first);
     let calls = vec![
@@ -213,5 +217,5 @@ async fn generation_of_the_assignment_is_observed_with_its_first_write() {
         Call::patch(STATUS, at_rest, Reply::ok(named(2, "a", Some(&first)))),
         Call::patch(STATUS, in_b, Reply::ok(named(3, "b", Some(&second)))),
     ];
-    follow(calls, &[idle, Arc::new(moved)]).await;
+    follow(calls, &[idle, Arc::new(assigned), Arc::new(moved)]).await;
 }

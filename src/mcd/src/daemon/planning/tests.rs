@@ -85,7 +85,9 @@ impl Host {
         let attempt = Attempt("1-0".to_owned());
         let (from, to) = (target("a"), target(to));
         let work = planner.plan(&attempt, (&from, &to), facts, &events);
-        Box::pin(script.drive(work)).await
+        let planned = Box::pin(script.drive(work)).await;
+        assert_eq!(script.remaining(), 0);
+        planned
     }
 }
 
@@ -106,6 +108,35 @@ async fn the_target_is_read_once_and_the_origin_on_the_host() {
     let stored = host.plan("b", calls).await.unwrap();
     assert_eq!(stored.to, target("b"));
     assert_eq!(host.stored(), [Attempt("1-0".to_owned())]);
+}
+
+/// A MachineConfig with another OS.
+fn with_os(name: &str, image: &str) -> Value {
+    let mut config = config(name, "/etc/x");
+    config["spec"]["osImageURL"] = json!(image);
+    config
+}
+
+#[tokio::test(start_paused = true)]
+async fn settings_are_not_read_where_another_os_is_booted_anyway() {
+    let host = Host::in_a();
+    let image = "registry/os@sha256:1";
+    let calls = vec![Call::get(&config_url("b"), Reply::ok(with_os("b", image)))];
+    let stored = host.plan("b", calls).await.unwrap();
+    assert_eq!(stored.outline.route, node_update::plan::Route::Reboot);
+}
+
+#[tokio::test(start_paused = true)]
+async fn settings_are_read_where_a_refusal_may_be_theirs_to_lift() {
+    let host = Host::in_a();
+    let mut refused_config = with_os("b", "registry/os@sha256:1");
+    refused_config["spec"]["config"]["storage"]["disks"] = json!([{"device": "/dev/sdb"}]);
+    let calls = vec![
+        Call::get(&config_url("b"), Reply::ok(refused_config)),
+        Call::get(SETTINGS, not_found()),
+    ];
+    let why = refused(host.plan("b", calls).await);
+    assert!(why.contains("disks"), "{why}");
 }
 
 #[tokio::test]
@@ -143,12 +174,12 @@ async fn broken_record_is_not_replaced_by_the_clusters_copy() {
 async fn an_api_server_that_is_away_is_waited_for() {
     let calls = vec![
         Call::get(&config_url("b"), Reply::Broken),
-        Call::get(SETTINGS, not_found()),
         Call::get(
             &config_url("b"),
             Reply::failure(503, "ServiceUnavailable", "no"),
         ),
         Call::get(&config_url("b"), Reply::ok(config("b", "/etc/x"))),
+        Call::get(SETTINGS, not_found()),
     ];
     Host::in_a().plan("b", calls).await.unwrap();
 }
