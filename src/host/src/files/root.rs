@@ -27,6 +27,8 @@ pub struct Root {
     var: Option<OwnedFd>,
     path: PathBuf,
     pub(super) labels: Option<Box<dyn Labels>>,
+    /// Whether each write is on disk before the next begins.
+    pub(super) syncs_at_once: bool,
 }
 
 /// What is at a path; of a file its content, or what was made of that.
@@ -87,7 +89,16 @@ impl Root {
             var: var.map(open_directory).transpose()?,
             path: tree.to_owned(),
             labels: None,
+            syncs_at_once: true,
         })
+    }
+
+    /// The same root, whose writes are on disk only after [`Self::sync`]: for a tree that is thrown
+    /// away if it is not whole, and of hundreds of files.
+    #[must_use]
+    pub const fn syncing_at_the_end(mut self) -> Self {
+        self.syncs_at_once = false;
+        self
     }
 
     /// The same root, with labels for files written below it.

@@ -62,7 +62,7 @@ impl Root {
             fs::fchmod(&file, fs::Mode::from(content.mode.0))?;
             attributes::set(&file, attributes)?;
             self.label(&file, at, FILE_TYPE | content.mode.0)?;
-            fs::fsync(&file)?;
+            self.flush(&file)?;
             Ok(())
         })
     }
@@ -205,7 +205,7 @@ impl Root {
             change_owner(&directory, owner)?;
             fs::fchmod(&directory, fs::Mode::from(mode.0))?;
             self.label(&directory, at, DIRECTORY_TYPE | mode.0)?;
-            Ok(fs::fsync(&directory)?)
+            self.flush(&directory)
         };
         if self.look(at).map_err(io::Error::other)? == Found::Nothing {
             let temporary = temporary_name(name);
@@ -219,7 +219,7 @@ impl Root {
         } else {
             dress(name)?;
         }
-        Ok(fs::fsync(&parent)?)
+        self.flush(&parent)
     }
 
     /// Makes an entry under the temporary name of `at`, renames it to `at` and syncs.
@@ -241,7 +241,7 @@ impl Root {
                 remove_if_there(&directory, &temporary)?;
                 return Err(error);
             }
-            fs::fsync(&directory)?;
+            self.flush(&directory)?;
             Ok(())
         };
         put().map_err(|source| write_error(at, source))
@@ -260,6 +260,14 @@ impl Root {
         }
     }
 
+    /// Has what was written be on disk now, unless [`Self::sync`] does so for all of it later.
+    fn flush(&self, written: &impl AsFd) -> io::Result<()> {
+        if self.syncs_at_once {
+            fs::fsync(written)?;
+        }
+        Ok(())
+    }
+
     fn unlink(&self, at: &Location, flags: AtFlags) -> Result<()> {
         let (directory, name) = at.split();
         let unlink = || -> io::Result<()> {
@@ -269,7 +277,7 @@ impl Root {
                 Err(error) => return Err(error.into()),
             };
             match fs::unlinkat(&directory, name, flags) {
-                Ok(()) => Ok(fs::fsync(&directory)?),
+                Ok(()) => self.flush(&directory),
                 Err(Errno::NOENT) => Ok(()),
                 Err(error) => Err(error.into()),
             }

@@ -83,7 +83,7 @@ impl Deployments {
             )
             .during(|| format!("deploy {image}"))?;
         label::relabel_merged(&self.path_of(&current), &self.path_of(&made))?;
-        let root = self.root_of(&made)?;
+        let root = self.root_of(&made)?.syncing_at_the_end();
         let missing_accounts = accounts::find_missing(&self.root_of(&current)?, &root)?;
         let id = id_of(&made);
         self.made = Some(made);

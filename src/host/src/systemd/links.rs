@@ -276,6 +276,21 @@ pub fn keep_wanted(root: &Root, unit: &str, by: &[&str]) -> Result<bool, Error> 
     Ok(missing.is_empty())
 }
 
+/// Whether a unit is wanted by these targets and no others.
+///
+/// # Errors
+/// Those of reading.
+pub fn is_wanted_by(root: &Root, unit: &str, by: &[&str]) -> Result<bool, Error> {
+    let wanted: BTreeSet<String> = by
+        .iter()
+        .map(|target| format!("{UNITS}/{target}.wants/{unit}"))
+        .collect();
+    let is_units = |path: &&String| path.ends_with(&format!(".wants/{unit}"));
+    let links = snapshot(root)?;
+    let found: BTreeSet<String> = links.keys().filter(is_units).cloned().collect();
+    Ok(found == wanted)
+}
+
 /// Whether a file at a path can be a unit's: systemd must read its units anew after it changed.
 /// Paths below `/usr/local` count by both of their names.
 pub fn is_unit_file(path: &str) -> bool {
@@ -389,6 +404,22 @@ mod tests {
         .unwrap();
         let root = Root::open(dir.path(), None).unwrap();
         (dir, root)
+    }
+
+    #[test]
+    fn a_unit_is_wanted_by_what_is_named_and_no_other() {
+        let (dir, root) = host();
+        let link = |path: &str| {
+            let path = dir.path().join("etc/systemd/system").join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            symlink("/etc/systemd/system/own.service", path).unwrap();
+        };
+        let is_wanted = || is_wanted_by(&root, "own.service", &["basic.target"]).unwrap();
+        assert!(!is_wanted());
+        link("basic.target.wants/own.service");
+        assert!(is_wanted());
+        link("other.target.wants/own.service");
+        assert!(!is_wanted());
     }
 
     #[test]
