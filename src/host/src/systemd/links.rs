@@ -225,11 +225,12 @@ impl KnownLinks {
             Err(error) => return Err(error),
         };
         let leads_to = target.rsplit('/').next().unwrap_or_default();
-        if !wants {
-            self.others.insert(name.to_owned());
+        let known = if wants {
+            &mut self.wanted
         } else {
-            self.wanted.insert(name.to_owned());
-        }
+            &mut self.others
+        };
+        known.insert(name.to_owned());
         if leads_to != name {
             self.others.insert(leads_to.to_owned());
         }
