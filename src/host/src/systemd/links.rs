@@ -277,6 +277,41 @@ pub fn keep_wanted(root: &Root, unit: &str, by: &[&str]) -> Result<bool, Error> 
     Ok(missing.is_empty())
 }
 
+/// Whether a disabled unit would change: whether it, or a unit that is enabled with it, has a link.
+/// A link that cannot be told counts.
+///
+/// # Errors
+/// Those of reading.
+pub fn may_be_linked(root: &Root, unit: &str) -> Result<bool, Error> {
+    let units = closure(root, &BTreeSet::from([unit.to_owned()]))?;
+    let is_of_units = |at: &Location, name: &str| -> Result<bool, Error> {
+        let target = match root.read_link(at) {
+            Ok(Some(target)) => target,
+            Ok(None) => return Ok(false),
+            Err(Error::Path { .. }) => return Ok(true),
+            Err(error) => return Err(error),
+        };
+        let mut names = [name, target.rsplit('/').next().unwrap_or_default()].into_iter();
+        Ok(names.any(|name| units.contains(name) || units.contains(&template_of(name))))
+    };
+    let top = root.locate(UNITS)?;
+    for name in root.list(&top)? {
+        let at = top.below(&name);
+        if is_of_units(&at, &name)? {
+            return Ok(true);
+        }
+        if !is_wanted(&name) {
+            continue;
+        }
+        for name in root.list(&at)? {
+            if is_of_units(&at.below(&name), &name)? {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
+}
+
 /// Whether a unit is wanted by these targets and no others.
 ///
 /// # Errors
@@ -421,6 +456,35 @@ mod tests {
         assert!(is_wanted());
         link("other.target.wants/own.service");
         assert!(!is_wanted());
+    }
+
+    #[test]
+    fn a_unit_without_links_need_not_be_disabled() {
+        let (dir, root) = host();
+        let units = dir.path().join("etc/systemd/system");
+        #[expect(clippy::disallowed_methods, reason = "a test's own directory")]
+        let put = |name: &str, text: &str| fs::write(units.join(name), text).unwrap();
+        put("alone.service", "[Install]\nWantedBy=x.target\n");
+        put(
+            "both.service",
+            "[Install]\nWantedBy=x.target\nAlso=second.socket\n",
+        );
+        put("t@.service", "[Install]\nWantedBy=x.target\n");
+        let may_be_linked = |unit: &str| super::may_be_linked(&root, unit).unwrap();
+        for unit in ["alone.service", "both.service", "t@.service", "t@1.service"] {
+            assert!(!may_be_linked(unit), "{unit}");
+        }
+        let link = |path: &str, target: &str| {
+            let path = units.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            symlink(target, path).unwrap();
+        };
+        link("x.target.wants/second.socket", "../second.socket");
+        assert!(may_be_linked("both.service") && !may_be_linked("alone.service"));
+        link("alias.service", "/etc/systemd/system/alone.service");
+        assert!(may_be_linked("alone.service"));
+        link("x.target.requires/t@1.service", "../t@.service");
+        assert!(may_be_linked("t@.service") && may_be_linked("t@1.service"));
     }
 
     #[test]
