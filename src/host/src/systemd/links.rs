@@ -237,9 +237,9 @@ impl KnownLinks {
         Ok(true)
     }
 
-    /// The state of a unit that has a file, as `systemctl is-enabled` prints it, where the links say
-    /// whether it is enabled: without any it is not, and with none but those by which others want it
-    /// it is. Otherwise `None`.
+    /// The state of a unit that has a file, as `systemctl is-enabled` prints it, where the links
+    /// say whether it is enabled: without any it is not, and with none but those by which others
+    /// want it, it is. Otherwise `None`.
     pub fn plain_state(&self, unit: &str) -> Option<&'static str> {
         let is_other = self.others.contains(unit) || self.others.contains(&template_of(unit));
         if self.is_unclear || is_other {

@@ -166,8 +166,8 @@ impl Planner<'_> {
         };
         let judged = match settings {
             Some(settings) => judge(&settings),
-            // Another OS is booted whatever the settings say. Only what they may let pass, or make of
-            // a host that has this OS already, is for them to say.
+            // Another OS is booted whatever the settings say. Only what they may let pass, or make
+            // of a host that has this OS already, is for them to say.
             None => match judge(&UpdateSettings::default()) {
                 Ok(outcome) if deploys_os(&outcome.bundle) => Ok(outcome),
                 _ => judge(&self.read_settings(events).await?),

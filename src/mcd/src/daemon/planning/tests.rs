@@ -85,9 +85,9 @@ impl Host {
         let attempt = Attempt("1-0".to_owned());
         let (from, to) = (target("a"), target(to));
         let work = planner.plan(&attempt, (&from, &to), facts, &events);
-        let planned = Box::pin(script.drive(work)).await;
+        let stored = Box::pin(script.drive(work)).await;
         assert_eq!(script.remaining(), 0);
-        planned
+        stored
     }
 }
 
