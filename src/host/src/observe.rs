@@ -9,7 +9,7 @@ use crate::accounts::Accounts;
 use crate::execute::{StepError, Units};
 use crate::files::{Found, Root};
 use crate::record;
-use crate::systemd::links::{self, KnownLinks};
+use crate::systemd::links::{self, known::KnownLinks};
 
 /// The running kernel's command line.
 const COMMAND_LINE: &str = "/proc/cmdline";
