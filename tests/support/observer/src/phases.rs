@@ -87,7 +87,9 @@ pub fn spans(history: &[NodeSnapshot], host_came_up: &[Timestamp]) -> Vec<Span> 
         let phase = match Phase::of(said) {
             // The daemon is back and reads the host: the phase it was stopped in goes on.
             None if said == wire::STARTING => current,
-            Some(phase) if current.is_none() && phase != Phase::Fetch => None,
+            // A host at rest is checked, too. Any other phase may be the first that is shown: one
+            // that passes at once is not written.
+            Some(Phase::Verify) if current.is_none() => None,
             phase => phase,
         };
         if phase != current {
