@@ -104,10 +104,10 @@ fn without_an_outage(rollout: &Rollout, outages: &BTreeMap<String, Vec<Interval>
     found
 }
 
-/// Phases of a roll that reboots which every node shows: they are written at once. Others may pass
-/// within the two seconds in which a daemon writes none (`docs/reference/daemon.md`, "Node
-/// annotations").
-const SHOWN: [Phase; 2] = [Phase::Drain, Phase::Reboot];
+/// Phases of a roll that reboots which every node shows: its reboot waits until that is written.
+/// Others may pass before they are (`docs/reference/daemon.md`, "Node annotations"): a drain of a
+/// node without pods, too.
+const SHOWN: [Phase; 1] = [Phase::Reboot];
 
 /// Every node has the phases of each roll that reboots which are always written: an empty timeline
 /// shows nothing. A roll that does not reboot may be too short to show any.
