@@ -143,11 +143,12 @@ impl Fact {
 /// Everything of a host that an update may change, by path: kind, mode, owner, link target, digest.
 ///
 /// That is `/etc`, `/boot`, `/var` and which deployments there are. Left out is what a host writes
-/// by itself while it runs: logs, and the state of systemd, the kubelet and the daemon.
+/// by itself while it runs: logs, and the state of systemd, the kubelet and the daemon. Waits until
+/// what is verified after a boot is, as old deployments are removed only then.
 ///
 /// # Errors
 ///
-/// The host cannot be asked.
+/// The host cannot be asked, or verifies for more than a minute.
 pub fn snapshot(host: &impl Host) -> Result<BTreeMap<String, String>> {
     let mut found = BTreeMap::new();
     for line in text(host, &["bash", "-c", SNAPSHOT])?.lines() {
@@ -165,6 +166,11 @@ pub fn snapshot(host: &impl Host) -> Result<BTreeMap<String, String>> {
 ///
 /// What is there for a moment only, such as what is being rehearsed, may go while it is listed.
 const SNAPSHOT: &str = r#"set -e -o pipefail
+for ((i = 0; i < 300; i++)); do
+    systemctl is-active --quiet slipway-verify.service || break
+    sleep 0.2
+done
+((i < 300)) || { echo "slipway-verify.service still runs" >&2; exit 1; }
 list() {
     find /etc /boot /var -ignore_readdir_race \
         \( -path /var/log -o -path /var/tmp -o -path /var/cache -o -path /var/lib/containers \
