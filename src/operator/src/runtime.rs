@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 
 /// The longest time for which an event or an answer is left unread.
-const PAUSE: Duration = Duration::from_millis(20);
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// Whether a heartbeat was read since the last pause.
 static HEARTBEAT: AtomicBool = AtomicBool::new(false);

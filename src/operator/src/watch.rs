@@ -118,6 +118,12 @@ impl<O> WatchScope<O> {
         }
     }
 
+    /// Path and query of a request for one of these objects. Of a kind with namespaces the scope is
+    /// one of them.
+    fn object(&self, name: &str, query: &str) -> String {
+        format!("{}/{name}?{query}", self.path)
+    }
+
     /// Path and query of a request for these objects.
     fn request(&self, query: &str) -> String {
         let mut request = format!("{}?{query}", self.path);
@@ -273,15 +279,7 @@ impl<K: Watched> Follower<'_, K> {
                 WatchEnd::Expired => return,
                 WatchEnd::Early => {
                     tokio::time::sleep(pace.next_delay()).await;
-                    let Some(current) = self.position(pace).await else {
-                        return;
-                    };
-                    if is_newer(&position, &current) {
-                        let kind = K::Object::kind(&());
-                        tracing::warn!(
-                            kind = %kind, position, current,
-                            "the API server has an older state; reading all objects"
-                        );
+                    if !self.can_go_on(&position, pace).await {
                         return;
                     }
                 }
@@ -323,22 +321,41 @@ impl<K: Watched> Follower<'_, K> {
         }
     }
 
-    /// Where the API server is, once it answers; none where it does not serve the kind any more.
-    async fn position(&self, pace: &mut Backoff) -> Option<String> {
+    /// Whether the next watch may begin at a position, once the API server answers: it has reached
+    /// that, and serves the kind.
+    async fn can_go_on(&self, position: &str, pace: &mut Backoff) -> bool {
         loop {
-            match self.reader.position().await {
-                Ok(position) => return Some(position),
-                Err(error) if error.code() == Some(404) => return None,
+            match self.is_older_than(position).await {
+                Ok(None) => return true,
+                Ok(Some(current)) => {
+                    let kind = K::Object::kind(&());
+                    tracing::warn!(
+                        kind = %kind, position, current,
+                        "the API server has an older state; reading all objects"
+                    );
+                    return false;
+                }
+                Err(error) if error.code() == Some(404) => return false,
                 Err(error) => warn::<K>(&error),
             }
             tokio::time::sleep(pace.next_delay()).await;
         }
     }
+
+    /// Where the API server is, if it has not reached a position.
+    async fn is_older_than(&self, position: &str) -> Result<Option<String>, Error> {
+        if self.reader.has_reached(position).await? {
+            return Ok(None);
+        }
+        let current = self.reader.position().await?;
+        Ok(is_newer(position, &current).then_some(current))
+    }
 }
 
-/// How a watch ended that failed.
+/// How a watch ended that failed. A kind that is not served any more is listed, as one that never
+/// was.
 fn ended<K: Watched>(error: &Error) -> WatchEnd {
-    if error.code() == Some(410) {
+    if matches!(error.code(), Some(404 | 410)) {
         return WatchEnd::Expired;
     }
     warn::<K>(error);

@@ -92,6 +92,20 @@ impl Error {
         }
     }
 
+    /// Whether a version that was asked for is yet to come. The API server waits some seconds for it
+    /// first.
+    ///
+    /// Source: `NewTooLargeResourceVersionError` of `k8s.io/apiserver`, and
+    /// `CauseTypeResourceVersionTooLarge` of `k8s.io/apimachinery`.
+    pub fn is_version_to_come(&self) -> bool {
+        let Self::Refused { status, .. } = self else {
+            return false;
+        };
+        let details = status.details.iter();
+        let mut causes = details.flat_map(|details| &details.causes);
+        causes.any(|cause| cause.reason == "ResourceVersionTooLarge")
+    }
+
     /// Whether the same request may succeed later without anybody changing anything.
     ///
     /// 401 is one of them: the credentials may just be rotating, and are read again for each

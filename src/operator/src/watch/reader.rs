@@ -12,6 +12,7 @@ use futures::stream::BoxStream;
 use http::Method;
 use kube::Client;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use super::{Head, ProtobufForm, WATCH, WatchForm, WatchScope, Watched};
 use crate::runtime::note_heartbeat;
@@ -122,6 +123,37 @@ impl<'a, K: Watched> KindReader<'a, K> {
         let events = wire::watch::<K::Object>(&self.client, &path, body).await?;
         let entries = events.map(|event| event.map(|event| event.map(K::parse)));
         Ok(entries.boxed())
+    }
+
+    /// Whether the API server is certain to have reached a position; not where that is not known,
+    /// and [`Self::position`] tells.
+    ///
+    /// Of a kind with many objects, which has the protobuf form, it is cheaper than a list: the API
+    /// server reads one object from its memory once that is as new as the position. It need not be
+    /// there.
+    pub(super) async fn has_reached(&self, position: &str) -> Result<bool, Error> {
+        let WatchForm::Protobuf(_) = K::FORM else {
+            return Ok(false);
+        };
+        let name = self
+            .cache
+            .table()
+            .values()
+            .next()
+            .map(|it| K::name(it).to_owned());
+        let Some(name) = name else {
+            return Ok(false);
+        };
+        let path = self
+            .scope
+            .object(&name, &format!("resourceVersion={position}"));
+        let (get, head) = (Method::GET, RequestBody::Metadata);
+        match wire::send::<IgnoredAny>(&self.client, get, &path, head).await {
+            Ok(_) => Ok(true),
+            Err(error) if error.code() == Some(404) => Ok(true),
+            Err(error) if error.is_version_to_come() => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Where the API server is.

@@ -402,6 +402,74 @@ async fn heartbeats_renew_the_version_and_changes_are_read() {
     assert_eq!(cache.get("b").unwrap().version, "14");
 }
 
+/// Where it is known by one object that the API server has reached the position, nothing is listed.
+#[tokio::test(start_paused = true)]
+async fn kind_of_many_objects_asks_for_one_of_them_after_an_outage() {
+    let page = |version| {
+        let list = protobuf::list(version, "", &[b"a 5 x"]);
+        let list = Reply::Parts(200, vec![list], Duration::ZERO);
+        Call::get(&format!("{PATH}?limit=100"), list)
+    };
+    let reads = |reply| Call::get(&format!("{PATH}/a?resourceVersion=7"), reply);
+    let yet_to_come = || {
+        let message = "Too large resource version: 7, current: 6";
+        let cause = json!({ "reason": "ResourceVersionTooLarge", "message": "too large" });
+        Reply::Object(
+            504,
+            json!({
+                "kind": "Status", "status": "Failure", "code": 504, "reason": "Timeout",
+                "message": message, "details": { "causes": [cause], "retryAfterSeconds": 1 }
+            }),
+        )
+    };
+    let broken = || watches("7", Reply::Broken);
+    let calls = vec![
+        page("7"),
+        broken(),
+        reads(Reply::ok(object("a", "5"))),
+        broken(),
+        // It was removed meanwhile, which the watch will bring.
+        reads(Reply::failure(
+            404,
+            "NotFound",
+            "configmaps \"a\" not found",
+        )),
+        broken(),
+        reads(Reply::failure(503, "ServiceUnavailable", "down")),
+        // What answers is behind the others, and no older state.
+        reads(yet_to_come()),
+        asks("8"),
+        broken(),
+        reads(yet_to_come()),
+        asks("6"),
+        page("6"),
+        watches("6", Reply::Parts(200, vec![], Duration::from_hours(1))),
+    ];
+    fill(
+        WatchScope::namespace("ns"),
+        calls,
+        &Cache::<Beating>::default(),
+    )
+    .await;
+}
+
+/// A kind may be taken from the API server while it is watched.
+#[tokio::test(start_paused = true)]
+async fn kind_that_is_not_served_any_more_has_no_objects() {
+    let unknown = || Reply::failure(404, "NotFound", "the server could not find it");
+    let calls = vec![
+        lists("7", &[object("a", "1")]),
+        watches("7", lasting(&[])),
+        watches("7", unknown()),
+        Call::get(&format!("{PATH}?limit=100"), unknown()),
+        lists("9", &[]),
+    ];
+    let scope = WatchScope::namespace("ns").optional();
+    let (entries, synced) = followed_in(scope, calls, "9").await;
+    assert_eq!(entries, []);
+    assert_eq!(synced, 3);
+}
+
 /// The answer to a write of ours may be there before the watch has brought the object.
 #[tokio::test(start_paused = true)]
 async fn late_heartbeat_does_not_hide_a_write() {
