@@ -38,7 +38,7 @@ const LAYERS: &[(&str, Layer)] = &[
     ("cluster", HandsOrChassis),
     ("chassis", HandsOrChassis),
     ("operator", HandsOrChassis),
-    ("promql", HandsOrChassis),
+    ("web", HandsOrChassis),
     ("node", HandsOrChassis),
     ("mcd", Binaries),
     ("controller", Binaries),

@@ -14,7 +14,7 @@ use update_graph::path::{self, Hop};
 use crate::failure::{Ending, Usage};
 use crate::kubeconfig::ClusterArgs;
 use crate::output::{print_data, print_or_write, show};
-use crate::update_service::{ServiceArgs, ask, question};
+use crate::update_service::{self, ServiceArgs};
 
 /// `slipway graph`.
 #[derive(Debug, Args)]
@@ -119,8 +119,7 @@ async fn read(arguments: &GraphArgs) -> anyhow::Result<(UpdateGraph, String)> {
     let channel = arguments.channel.as_deref().unwrap_or_default();
     let service = &arguments.service;
     let address = service.address(&arguments.cluster).await?;
-    let url = question(&address, channel, &service.arch)?;
-    let bytes = ask(url.as_str(), service.certificate_authority.as_deref()).await?;
+    let (url, bytes) = update_service::read(&address, channel, service).await?;
     let graph = UpdateGraph::parse(&bytes).with_context(|| format!("answer of {url}"))?;
     Ok((graph, format!("channel {channel} ({})", service.arch)))
 }

@@ -12,7 +12,7 @@ use crate::cluster_version;
 use crate::kubeconfig::ClusterArgs;
 use crate::object::{ClusterObject, text};
 use crate::output::warn;
-use crate::update_service::{ServiceArgs, ask, question};
+use crate::update_service::{self, ServiceArgs};
 
 /// Kinds of channels that a version is looked for in, in this order.
 const CHANNELS: [&str; 3] = ["fast", "stable", "candidate"];
@@ -95,12 +95,10 @@ impl Whereabouts<'_> {
 
     async fn in_channels(&self, wanted: &Version) -> anyhow::Result<ImageLocation> {
         let service = self.service.address(self.cluster).await?;
-        let authority = self.service.certificate_authority.as_deref();
         let (major, minor) = wanted.minor();
         let channels = CHANNELS.map(|kind| format!("{kind}-{major}.{minor}"));
         for channel in &channels {
-            let url = question(&service, channel, &self.service.arch)?;
-            let bytes = ask(url.as_str(), authority).await?;
+            let (url, bytes) = update_service::read(&service, channel, self.service).await?;
             let graph = UpdateGraph::parse(&bytes).with_context(|| format!("answer of {url}"))?;
             if let Some(node) = graph.nodes.get(wanted) {
                 let context = || format!("answer of {url}: payload of {wanted}");
@@ -195,7 +193,7 @@ mod tests {
         let image = locate(address, "4.18.1").await.unwrap();
         assert_eq!(image, "q.example/r:1".parse().unwrap());
         let asked = served.join().unwrap();
-        let line = |channel: &str| format!("GET /api/graph?channel={channel}&arch=arm64 HTTP/1.1");
+        let line = |channel: &str| format!("GET /api/graph?arch=arm64&channel={channel} HTTP/1.1");
         assert_eq!(asked, [line("fast-4.18")]);
 
         let (address, served) = service(answer("200 OK", graph), 3);

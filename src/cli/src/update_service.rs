@@ -1,23 +1,16 @@
 //! Requests to an update service.
 
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
+use release::update_graph::DEFAULT_SERVICE;
+use web::update_service::{GraphRequest, graph};
+use web::{Authorities, ClientSettings, Proxies, WebClient};
 
 use crate::blocks::shortened;
 use crate::cluster_version;
 use crate::kubeconfig::ClusterArgs;
-
-/// The service that clusters ask where ClusterVersion names none.
-const DEFAULT_SERVICE: &str = "https://api.openshift.com/api/upgrades_info/v1/graph";
-
-/// How long an answer may take.
-const WITHIN: Duration = Duration::from_mins(1);
-
-/// Most bytes of an answer. The largest real one has 370 kB.
-const MOST_BYTES: usize = 64 << 20;
 
 /// Which update service is asked, and for what.
 #[derive(Debug, Clone, Args)]
@@ -63,53 +56,44 @@ async fn upstream(cluster: &ClusterArgs) -> anyhow::Result<String> {
     })
 }
 
-/// Address of a channel's graph.
+/// The graph of a channel, as the service sends it, and its address.
 ///
 /// # Errors
-/// The service's address is none.
-pub(crate) fn question(service: &str, channel: &str, arch: &str) -> anyhow::Result<reqwest::Url> {
-    let mut url = reqwest::Url::parse(service)
-        .with_context(|| format!("update service {service:?} is no address"))?;
-    url.query_pairs_mut()
-        .append_pair("channel", channel)
-        .append_pair("arch", arch);
-    Ok(url)
-}
-
-/// The body of an answer.
-///
-/// # Errors
-/// The service does not answer, or with an error, or with too much.
-pub(crate) async fn ask(url: &str, authority: Option<&Path>) -> anyhow::Result<Vec<u8>> {
-    // A provider that is there already stays.
-    drop(rustls::crypto::ring::default_provider().install_default());
-    let mut client = reqwest::Client::builder()
-        .user_agent(concat!("slipway/", env!("CARGO_PKG_VERSION")))
-        .timeout(WITHIN);
-    if let Some(path) = authority {
-        let failed = || format!("cannot read {}", path.display());
-        let bundle = std::fs::read(path).with_context(failed)?;
-        let authorities = reqwest::Certificate::from_pem_bundle(&bundle);
-        let authorities = authorities.with_context(|| format!("file {}", path.display()))?;
-        client = client.tls_certs_only(authorities);
+/// The service does not respond, or with an error, or with too much.
+pub(crate) async fn read(
+    service: &str,
+    channel: &str,
+    arguments: &ServiceArgs,
+) -> anyhow::Result<(String, Vec<u8>)> {
+    let request = GraphRequest {
+        service,
+        architecture: &arguments.arch,
+        channel,
+        cluster: None,
+    };
+    let url = request.url()?;
+    let authority = arguments.certificate_authority.as_deref();
+    let authority = authority.map(|path| {
+        let bundle = std::fs::read(path);
+        let bundle = bundle.with_context(|| format!("cannot read {}", path.display()))?;
+        anyhow::Ok((format!("file {}", path.display()), bundle))
+    });
+    let authority = authority.transpose()?;
+    let client = WebClient::new(&ClientSettings {
+        user_agent: concat!("slipway/", env!("CARGO_PKG_VERSION")),
+        proxies: Proxies::Environment,
+        authorities: match &authority {
+            None => Authorities::System,
+            Some((name, bundle)) => Authorities::Only { name, bundle },
+        },
+        host: None,
+    })?;
+    let response = graph(&client, &url).await?;
+    if !response.status.is_success() {
+        let (status, said) = (response.status, said(&response.body));
+        bail!("{url} answers {status}: {said}");
     }
-    let client = client.build().context("cannot make an HTTP client")?;
-    let failed = || format!("cannot read {url}");
-    let request = client.get(url).header("accept", "application/json");
-    let response = request.send().await.map_err(reqwest::Error::without_url);
-    let mut response = response.with_context(failed)?;
-    let status = response.status();
-    let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.with_context(failed)? {
-        if body.len() + chunk.len() > MOST_BYTES {
-            bail!("{url} answers more than {MOST_BYTES} bytes");
-        }
-        body.extend_from_slice(&chunk);
-    }
-    if !status.is_success() {
-        bail!("{url} answers {status}: {}", said(&body));
-    }
-    Ok(body)
+    Ok((url, response.body))
 }
 
 /// What an error of an update service says, as far as it fits a line.

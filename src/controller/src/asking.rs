@@ -7,7 +7,7 @@ use std::time::Duration;
 use cluster::wire;
 use jiff::{SignedDuration, Timestamp};
 use pool::policy::{QueryAnswers, SeenDrains};
-use promql::MetricsServer;
+use web::prometheus::MetricsServer;
 
 use crate::context::Context;
 use crate::observed::Observed;

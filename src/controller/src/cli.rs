@@ -10,7 +10,7 @@ use chassis::cli::{AdminArgs, LogArgs, SecureArgs};
 use chassis::secure_metrics::SecureListener;
 use cluster::lease::Candidacy;
 use operator::cli::{ClientArgs, LeaderArgs};
-use promql::MetricsServer;
+use web::prometheus::MetricsServer;
 
 use crate::duties::Duties;
 use crate::rendering::preview::ReleasePreview;

@@ -24,8 +24,8 @@ use pool::status::{StatusInput, status};
 use pool::unhandled::{hold, unhandled};
 use pool::view::PoolView;
 use pool::write::{ClusterFacts, NodeWrite};
-use promql::MetricsServer;
 use tokio::sync::Semaphore;
+use web::prometheus::MetricsServer;
 
 use crate::asking::{self, Asked};
 use crate::assign::{Assigner, Round};

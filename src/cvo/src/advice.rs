@@ -4,12 +4,9 @@
 use api::config::{ClusterVersion, Release};
 use jiff::{SignedDuration, Timestamp};
 use release::Version;
-use release::update_graph::{Offer, Offers, UpdateGraph};
+use release::update_graph::{DEFAULT_SERVICE, Offer, Offers, UpdateGraph};
 
 use crate::validation;
-
-/// The service that is asked where neither the command line nor the ClusterVersion names one.
-pub const DEFAULT_SERVICE: &str = "https://api.openshift.com/api/upgrades_info/v1/graph";
 
 /// How long advice stays while the service does not answer.
 const KEPT: SignedDuration = SignedDuration::from_hours(24);
@@ -130,20 +127,6 @@ impl Question {
             cluster_id: spec.cluster_id.clone(),
             is_change_to_multi: wants_multi && !is_multi,
         })
-    }
-
-    /// The address to read. What the service's own address asks for stays.
-    pub fn url(&self) -> String {
-        let escape = cluster::wire::escape;
-        let service = self.service.split('#').next().unwrap_or_default();
-        let separator = if service.contains('?') { '&' } else { '?' };
-        format!(
-            "{service}{separator}arch={}&channel={}&id={}&version={}",
-            escape(&self.architecture),
-            escape(&self.channel),
-            escape(&self.cluster_id),
-            escape(&self.version.to_string())
-        )
     }
 
     /// Reads an answer.

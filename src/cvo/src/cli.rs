@@ -10,9 +10,9 @@ use chassis::cli::{AdminArgs, LogArgs, SecureArgs};
 use chassis::secure_metrics::SecureListener;
 use cluster::lease::Candidacy;
 use operator::cli::{ClientArgs, LeaderArgs};
-use promql::MetricsServer;
+use web::prometheus::MetricsServer;
 
-use crate::fetch::USER_AGENT;
+use crate::outbound::USER_AGENT;
 use crate::reconcile::{AdviceSettings, VersionOperatorSettings};
 use crate::retrieval::{RetrievalMethod, RetrievalSettings};
 use crate::retrieval_job::RetrievalJob;

@@ -1,6 +1,6 @@
 //! The version operator: applies the release that it belongs to and reports on ClusterVersion.
 //!
-//! Decisions are values in, values out; requests are in `hands`, `reconcile`, `payload`, `fetch`,
+//! Decisions are values in, values out; requests are in `hands`, `reconcile`, `payload`, `outbound`,
 //! `verifier`, `retrieval` and the jobs.
 //!
 //! - [`cli`], [`process`], [`version`]: the command line, one process, its build
@@ -13,7 +13,7 @@
 //! - [`validation`], [`history`], [`status`]: what ClusterVersion asks for, and its status
 //! - [`dropped`]: objects that a release before had
 //! - [`overrides`]: what an administrator takes from the release, and for how long
-//! - [`verifier`], [`fetch`]: whether another release is signed; requests to servers outside
+//! - [`verifier`], `outbound`: whether another release is signed; requests to servers outside
 //! - [`retrieval`], [`retrieval_job`]: how another release comes to this program's disk
 //! - [`job`]: a Job of this program, to its end
 //! - [`precondition`], [`upgradeable`]: what speaks against another release
@@ -33,11 +33,11 @@ pub mod dropped;
 pub mod engine;
 pub mod events;
 pub mod failure;
-pub mod fetch;
 pub mod hands;
 pub mod history;
 pub mod job;
 pub mod metrics;
+mod outbound;
 pub mod overrides;
 pub mod payload;
 pub mod precondition;

@@ -33,10 +33,10 @@ use cluster::wire::{self, RequestBody};
 use http::Method;
 use jiff::Timestamp;
 use operator::{Next, Reconcile, Waker, Watched as _};
-use promql::MetricsServer;
 use release::inclusion::Cluster;
 use serde_json::json;
 use tokio::time::Instant;
+use web::prometheus::MetricsServer;
 
 use self::acceptance::{FirstTry, RequestPace};
 use self::advising::Advised;

@@ -19,9 +19,10 @@ use release::ImageDigest;
 use release::verification::SignatureTrust;
 use serde_json::Value;
 use signatures::{Keyring, store, verify};
+use web::{WebClient, WebRequest};
 
 use crate::builder::ClusterProxy;
-use crate::fetch::HttpFetcher;
+use crate::outbound;
 
 /// Namespace of the `ConfigMap`s with signatures.
 const NAMESPACE: &str = "openshift-config-managed";
@@ -159,15 +160,18 @@ impl Verifier<'_> {
                 Err(error) => (Vec::new(), Some(Chain(&error).to_string())),
             };
         }
-        let fetcher = match self.fetcher(place.authority.as_deref()).await {
-            Ok(fetcher) => fetcher,
+        let client = match self.client(place.authority.as_deref()).await {
+            Ok(client) => client,
             Err(why) => return (Vec::new(), Some(why)),
         };
         let (mut signatures, mut faults) = (Vec::new(), Vec::new());
         for number in 1..=LAST {
             let hex = digest.hex();
             let url = format!("{}/sha256={hex}/signature-{number}", place.address);
-            match fetcher.get(&url, &[], MAX_BYTES, REQUEST).await {
+            match client
+                .send(&WebRequest::get(&url, REQUEST, MAX_BYTES))
+                .await
+            {
                 Ok(answer) if answer.status == StatusCode::NOT_FOUND => break,
                 Ok(answer) if answer.status.is_success() => signatures.push(answer.body),
                 Ok(answer) => faults.push(format!("signature-{number}: {}", answer.status)),
@@ -183,13 +187,13 @@ impl Verifier<'_> {
         (signatures, note)
     }
 
-    async fn fetcher(&self, authority: Option<&str>) -> Result<HttpFetcher, String> {
+    async fn client(&self, authority: Option<&str>) -> Result<WebClient, String> {
         let own = match authority {
             None => None,
             Some(name) => Some(self.authority(name).await?),
         };
         let bundle = own.as_deref().or(self.bundle);
-        HttpFetcher::new(self.proxy, bundle).map_err(|error| Chain(&error).to_string())
+        outbound::client(self.proxy, bundle).map_err(|error| Chain(&error).to_string())
     }
 
     async fn authority(&self, name: &str) -> Result<String, String> {

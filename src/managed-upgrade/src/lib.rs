@@ -7,7 +7,6 @@
 //! Decisions, values in and values out:
 //! - [`config`]: the operator's settings
 //! - [`release_state`]: what a ClusterVersion says about an upgrade
-//! - [`release_image`]: which version an image says it is
 //! - [`validation`], [`schedule`]: whether an upgrade may be followed, and when it starts
 //! - [`plan`]: its steps, and when it ends, for people
 //! - [`phase`]: the phases of an upgrade
@@ -48,7 +47,6 @@ pub mod phase;
 pub mod plan;
 pub mod process;
 pub mod reconcile;
-pub mod release_image;
 pub mod release_state;
 mod requests;
 pub mod schedule;

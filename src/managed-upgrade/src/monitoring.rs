@@ -6,24 +6,18 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use chassis::report::Chain;
-use http::StatusCode;
+use http::header::AUTHORIZATION;
+use http::{Method, StatusCode};
 use jiff::{SignedDuration, Timestamp};
-use reqwest::{Certificate, Client, Method};
 use serde_json::Value;
+use web::{Authorities, ClientSettings, Proxies, WebClient, WebRequest, WebResponse};
 
 use crate::cloud_event;
-use crate::release_image::{self, ImagePlace};
 use crate::requests::Requests;
 use crate::silence::{KnownSilence, WantedSilence};
 
-/// How long a connection may take.
-const CONNECT: Duration = Duration::from_secs(30);
 /// How long an answer may take.
 const ANSWER: Duration = Duration::from_mins(1);
-/// How long a server outside of the cluster may take to say which image something is.
-const GRAPH: Duration = Duration::from_secs(30);
-/// How long a registry may take.
-const REGISTRY: Duration = Duration::from_secs(20);
 /// How long a receiver of a `CloudEvent` may take.
 const EVENT: Duration = Duration::from_secs(10);
 /// Largest answer that is read.
@@ -59,7 +53,7 @@ pub struct MonitoringSettings {
 #[derive(Debug, Clone)]
 struct Session {
     made: Timestamp,
-    client: Client,
+    client: WebClient,
     token: Option<String>,
 }
 
@@ -84,14 +78,15 @@ impl Monitoring {
         requests: &Requests,
         query: &str,
         now: Timestamp,
-    ) -> Result<(StatusCode, Vec<u8>), String> {
+    ) -> Result<WebResponse, String> {
         let base = self
             .base(requests, self.settings.promql.as_ref(), "prometheus-k8s")
             .await?;
         let query = cluster::wire::escape(query);
-        let whole = promql::partial::REFUSED;
+        let whole = web::prometheus::partial::REFUSED;
         let url = format!("{base}/api/v1/query?query={query}&{whole}");
-        self.send(requests, Method::GET, &url, None, now).await
+        let request = WebRequest::get(&url, ANSWER, MAX_BYTES);
+        self.send(requests, request, now).await
     }
 
     /// All silences.
@@ -101,8 +96,9 @@ impl Monitoring {
         now: Timestamp,
     ) -> Result<Vec<KnownSilence>, String> {
         let url = format!("{}silences", self.silences_url(requests).await?);
-        let answer = self.send(requests, Method::GET, &url, None, now).await?;
-        let body = expect_success(&url, answer)?;
+        let request = WebRequest::get(&url, ANSWER, MAX_BYTES);
+        let response = self.send(requests, request, now).await?;
+        let body = response.success(&url).map_err(|error| why(&error))?;
         KnownSilence::parse_all(&body).map_err(|why| format!("{url}: {why}"))
     }
 
@@ -116,11 +112,14 @@ impl Monitoring {
     ) -> Result<(), String> {
         let url = format!("{}silences", self.silences_url(requests).await?);
         let until = now.checked_add(length).unwrap_or(Timestamp::MAX);
-        let body = silence.to_body(now, until);
-        let answer = self
-            .send(requests, Method::POST, &url, Some(&body), now)
-            .await?;
-        expect_success(&url, answer).map(|_| ())
+        let body = silence.to_body(now, until).to_string();
+        let request = WebRequest::get(&url, ANSWER, MAX_BYTES);
+        let request = request.sending(Method::POST, "application/json", body);
+        let response = self.send(requests, request, now).await?;
+        response
+            .success(&url)
+            .map(drop)
+            .map_err(|error| why(&error))
     }
 
     /// Ends a silence. One that has ended is no error.
@@ -132,11 +131,16 @@ impl Monitoring {
     ) -> Result<(), String> {
         let url = self.silences_url(requests).await?;
         let one = format!("{url}silence/{}", cluster::wire::escape(id));
-        let answer = self.send(requests, Method::DELETE, &one, None, now).await?;
-        if answer.0 == StatusCode::NOT_FOUND {
+        let mut request = WebRequest::get(&one, ANSWER, MAX_BYTES);
+        request.method = Method::DELETE;
+        let response = self.send(requests, request, now).await?;
+        if response.status == StatusCode::NOT_FOUND {
             return Ok(());
         }
-        expect_success(&one, answer).map(|_| ())
+        response
+            .success(&one)
+            .map(drop)
+            .map_err(|error| why(&error))
     }
 
     async fn silences_url(&self, requests: &Requests) -> Result<String, String> {
@@ -165,34 +169,25 @@ impl Monitoring {
     async fn send(
         &self,
         requests: &Requests,
-        method: Method,
-        url: &str,
-        body: Option<&Value>,
+        mut request: WebRequest<'_>,
         now: Timestamp,
-    ) -> Result<(StatusCode, Vec<u8>), String> {
+    ) -> Result<WebResponse, String> {
         let session = self.session(requests, now).await?;
-        let mut request = session.client.request(method, url).timeout(ANSWER);
         if let Some(token) = &session.token {
-            request = request.bearer_auth(token);
+            request = request.header(AUTHORIZATION, format!("Bearer {token}"));
         }
-        if let Some(body) = body {
-            let body = body.to_string();
-            request = request
-                .header(http::header::CONTENT_TYPE, "application/json")
-                .body(body);
-        }
-        let answer = read(url, request).await;
-        let is_refused = |status: StatusCode| {
-            status == StatusCode::UNAUTHORIZED || status == StatusCode::FORBIDDEN
+        let response = session.client.send(&request).await;
+        let is_refused = |response: &WebResponse| {
+            matches!(
+                response.status,
+                StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN
+            )
         };
-        if !answer
-            .as_ref()
-            .is_ok_and(|(status, _)| !is_refused(*status))
-        {
+        if response.as_ref().map_or(true, is_refused) {
             // The token or the authority may have been replaced.
             *self.session.lock().unwrap_or_else(PoisonError::into_inner) = None;
         }
-        answer
+        response.map_err(|error| why(&error))
     }
 
     async fn session(&self, requests: &Requests, now: Timestamp) -> Result<Session, String> {
@@ -231,14 +226,9 @@ impl Monitoring {
                 Some(text.unwrap_or_default().to_owned())
             }
         };
-        let mut authorities = Vec::new();
-        if let Some(bundle) = bundle {
-            let certificates = Certificate::from_pem_bundle(bundle.as_bytes());
-            authorities = certificates.map_err(|error| said(&error))?;
-        }
         let session = Session {
             made: now,
-            client: client_with(&authorities)?,
+            client: client(bundle.as_deref().unwrap_or_default())?,
             token,
         };
         let mut known = self.session.lock().unwrap_or_else(PoisonError::into_inner);
@@ -260,62 +250,34 @@ pub(crate) async fn check_dependencies(urls: &[String], timeout: Duration) -> Ve
     results.into_iter().filter_map(Result::err).collect()
 }
 
-async fn check_dependency(client: &Client, url: &str, timeout: Duration) -> Result<(), String> {
-    let mut why = String::new();
+async fn check_dependency(client: &WebClient, url: &str, timeout: Duration) -> Result<(), String> {
+    let request = WebRequest::get(url, timeout, MAX_BYTES);
+    let mut failure = String::new();
     for pause in ATTEMPTS {
-        match client.get(url).timeout(timeout).send().await {
-            Ok(answer) if answer.status().as_u16() < 400 => return Ok(()),
-            Ok(answer) => {
-                why = format!("{url} answers {}", answer.status());
-                if answer.status().is_client_error() {
+        match client.status(&request).await {
+            Ok(status) if status.as_u16() < 400 => return Ok(()),
+            Ok(status) => {
+                failure = format!("{url} answers {status}");
+                if status.is_client_error() {
                     break;
                 }
             }
-            Err(error) => why = format!("{url}: {}", Chain(&error.without_url())),
+            Err(error) => failure = why(&error),
         }
         tokio::time::sleep(chassis::backoff::spread(pause)).await;
     }
-    Err(why)
-}
-
-/// What a server outside of the cluster answers.
-pub(crate) async fn read_graph(url: &str) -> Result<(StatusCode, Vec<u8>), String> {
-    let client = plain_client()?;
-    let request = client.get(url).timeout(GRAPH);
-    read(
-        url,
-        request.header(http::header::ACCEPT, "application/json"),
-    )
-    .await
-}
-
-/// The label `io.openshift.release` of an image. Its registry is asked without a login.
-pub(crate) async fn read_release_label(place: &ImagePlace) -> Result<Option<String>, String> {
-    let client = plain_client()?;
-    let url = place.manifest_url();
-    let manifest = ask_registry(&client, &url, release_image::ACCEPT).await?;
-    let said = |why| format!("{url}: {why}");
-    let config = place.read_manifest(&manifest).map_err(said)?;
-    let url = place.config_url(&config);
-    let body = ask_registry(&client, &url, "*/*").await?;
-    release_image::read_label(&body, &config).map_err(|why| format!("{url}: {why}"))
-}
-
-async fn ask_registry(client: &Client, url: &str, accept: &str) -> Result<Vec<u8>, String> {
-    let request = client.get(url).timeout(REGISTRY);
-    let request = request.header(http::header::ACCEPT, accept);
-    expect_success(url, read(url, request).await?)
+    Err(failure)
 }
 
 /// Sends one `CloudEvent`.
 pub(crate) async fn post_event(url: &str, body: &Value) -> Result<(), String> {
-    let client = plain_client()?;
-    let request = client
-        .post(url)
-        .timeout(EVENT)
-        .header(http::header::CONTENT_TYPE, cloud_event::CONTENT_TYPE)
-        .body(body.to_string());
-    expect_success(url, read(url, request).await?).map(|_| ())
+    let request = WebRequest::get(url, EVENT, MAX_BYTES);
+    let request = request.sending(Method::POST, cloud_event::CONTENT_TYPE, body.to_string());
+    let response = plain_client()?
+        .send(&request)
+        .await
+        .map_err(|error| why(&error))?;
+    response.success(url).map(drop).map_err(|error| why(&error))
 }
 
 /// What the validation operator's metrics are; none where there is no such operator.
@@ -326,8 +288,12 @@ pub(crate) async fn validation_metrics(requests: &Requests) -> Result<Option<Str
         return Ok(None);
     };
     let url = format!("http://{SERVICE}.{NAMESPACE}.svc.cluster.local:{port}/metrics");
-    let client = plain_client()?;
-    let body = expect_success(&url, read(&url, client.get(&url).timeout(ANSWER)).await?)?;
+    let request = WebRequest::get(&url, ANSWER, MAX_BYTES);
+    let response = plain_client()?
+        .send(&request)
+        .await
+        .map_err(|error| why(&error))?;
+    let body = response.success(&url).map_err(|error| why(&error))?;
     Ok(Some(String::from_utf8_lossy(&body).into_owned()))
 }
 
@@ -351,51 +317,26 @@ async fn service_port(
     number.map(Some).ok_or_else(missing)
 }
 
-fn plain_client() -> Result<Client, String> {
-    client_with(&[])
+/// A client for servers that only the system's authorities sign.
+pub(crate) fn plain_client() -> Result<WebClient, String> {
+    client("")
 }
 
-/// A client that goes by the proxies of the environment, and trusts these authorities besides the
-/// system's.
-fn client_with(authorities: &[Certificate]) -> Result<Client, String> {
-    let client = || {
-        Client::builder()
-            .user_agent(USER_AGENT)
-            .connect_timeout(CONNECT)
-            .tcp_keepalive(CONNECT)
-    };
-    let client = client()
-        .tls_certs_merge(authorities.to_vec())
-        .build()
-        .or_else(|_| {
-            // A pod may have no authorities at all. What needs none is asked all the same.
-            client().tls_certs_only(authorities.to_vec()).build()
-        });
-    client.map_err(|error| Chain(&error).to_string())
+/// A client that goes by the proxies of the environment, and trusts a bundle besides the system's
+/// authorities.
+fn client(bundle: &str) -> Result<WebClient, String> {
+    let client = WebClient::new(&ClientSettings {
+        user_agent: USER_AGENT,
+        proxies: Proxies::Environment,
+        authorities: Authorities::And {
+            name: "the authorities of the cluster's monitoring",
+            bundle: bundle.as_bytes(),
+        },
+        host: None,
+    });
+    client.map_err(|error| why(&error))
 }
 
-async fn read(
-    url: &str,
-    request: reqwest::RequestBuilder,
-) -> Result<(StatusCode, Vec<u8>), String> {
-    let failed = |error: reqwest::Error| format!("{url}: {}", Chain(&error.without_url()));
-    let mut answer = request.send().await.map_err(failed)?;
-    let status = answer.status();
-    let mut body = Vec::new();
-    while let Some(chunk) = answer.chunk().await.map_err(failed)? {
-        if body.len() + chunk.len() > MAX_BYTES {
-            return Err(format!("{url} answers more than {MAX_BYTES} bytes"));
-        }
-        body.extend_from_slice(&chunk);
-    }
-    Ok((status, body))
-}
-
-fn expect_success(url: &str, (status, body): (StatusCode, Vec<u8>)) -> Result<Vec<u8>, String> {
-    if status.is_success() {
-        return Ok(body);
-    }
-    let text = String::from_utf8_lossy(&body);
-    let text: String = text.trim().chars().take(200).collect();
-    Err(format!("{url}: {status}: {text}"))
+fn why(error: &web::Error) -> String {
+    Chain(error).to_string()
 }

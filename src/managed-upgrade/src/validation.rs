@@ -9,11 +9,10 @@ use std::collections::BTreeSet;
 use api::config::ClusterVersion;
 use api::upgrade::upgrade_config::LONGEST_FORCE_DRAIN_MINUTES;
 use api::upgrade::{DesiredRelease, UpgradeConfigSpec};
-use release::Version;
 use release::update_graph::Offers;
+use release::{PullSpec, Version};
 
 use crate::commence;
-use crate::release_image::ImagePlace;
 use crate::release_state::current_version;
 use crate::schedule::parse_start;
 
@@ -43,8 +42,8 @@ pub enum ConfigVerdict {
     AskImage {
         /// The version that runs.
         current: Version,
-        /// Where the image is.
-        place: ImagePlace,
+        /// The image.
+        image: PullSpec,
     },
 }
 
@@ -87,8 +86,8 @@ pub fn judge(
     let current = current_version(&status).map_err(|error| invalid(VERSION, error.to_string()))?;
     let current: Version = parse(VERSION, current)?;
     if !desired.image.is_empty() {
-        let place = ImagePlace::parse(&desired.image).map_err(|why| invalid(IMAGE, why))?;
-        return Ok(ConfigVerdict::AskImage { current, place });
+        let image = parse_image(&desired.image).map_err(|why| invalid(IMAGE, why))?;
+        return Ok(ConfigVerdict::AskImage { current, image });
     }
     if desired.channel.is_empty() {
         return Err(invalid(
@@ -124,6 +123,17 @@ pub fn judge(
         desired.version
     );
     Err(invalid(VERSION, why))
+}
+
+/// Reads `<registry>/<namespace>/<name>[:tag]@sha256:<hex>`: no registry is guessed.
+fn parse_image(image: &str) -> Result<PullSpec, String> {
+    let parsed: PullSpec = image
+        .parse()
+        .map_err(|error| chassis::report::Chain(&error).to_string())?;
+    match image.split('/').count() {
+        1 | 2 => Err(format!("{image:?} has no registry, namespace and name")),
+        _ => Ok(parsed),
+    }
 }
 
 /// What is said of an UpgradeConfig that can be followed. It names the image that was read.
@@ -244,10 +254,13 @@ mod tests {
             ),
             (
                 image("q/n/r:latest"),
-                "spec.desired.image: \"q/n/r:latest\" has no digest",
+                "spec.desired.image: \"q/n/r:latest\" names no digest",
             ),
-            (image("q/n/r@sha256:12"), "has no digest"),
-            (image(&format!("q/r@{DIGEST}")), "has no name"),
+            (image("q/n/r@sha256:12"), "is no pull spec"),
+            (
+                image(&format!("q/r@{DIGEST}")),
+                "has no registry, namespace and name",
+            ),
         ];
         for ((wanted, channel, image), expected) in table {
             let mut spec = spec();
@@ -340,6 +353,27 @@ mod tests {
     }
 
     #[test]
+    fn each_part_of_an_image_is_needed() {
+        for (image, expected) in [
+            ("q.io/n/r:latest".to_owned(), "names no digest"),
+            ("q.io/n/r@sha256:12".to_owned(), "is no pull spec"),
+            (format!("n/r@{DIGEST}"), "has no registry"),
+            (format!("r@{DIGEST}"), "has no registry"),
+            (format!("q.io//r@{DIGEST}"), "is no pull spec"),
+            (format!("/n/r@{DIGEST}"), "is no pull spec"),
+            (format!("q.io/n/../r@{DIGEST}"), "is no pull spec"),
+            (format!("a@b/n/r@{DIGEST}"), "is no pull spec"),
+            (format!("q.io/n/r?x@{DIGEST}"), "is no pull spec"),
+        ] {
+            let why = parse_image(&image).unwrap_err();
+            assert!(why.contains(expected), "{why}");
+        }
+        for image in ["q.io:5000/n/r:4.16.4", "q.io/a/b/c"] {
+            parse_image(&format!("{image}@{DIGEST}")).unwrap();
+        }
+    }
+
+    #[test]
     fn image_says_which_version_it_is_and_is_no_way_down() {
         let mut spec = spec();
         spec.desired.image = format!("quay.io/openshift/release@{DIGEST}");
@@ -349,7 +383,7 @@ mod tests {
             asked,
             ConfigVerdict::AskImage {
                 current: current.clone(),
-                place: ImagePlace::parse(&spec.desired.image).unwrap(),
+                image: spec.desired.image.parse().unwrap(),
             }
         );
         assert_eq!(of_image(Some("4.16.4"), &current), Ok(version("4.16.4")));

@@ -12,6 +12,9 @@ use serde::{Deserialize, Deserializer, Serialize};
 pub use self::offers::{Offer, Offers};
 use crate::version::{self, Version};
 
+/// The update service of clusters that name none.
+pub const DEFAULT_SERVICE: &str = "https://api.openshift.com/api/upgrades_info/v1/graph";
+
 /// The version of the form that is read and printed.
 const FORM: u64 = 1;
 

@@ -363,7 +363,7 @@ async fn what_cannot_be_followed_is_named_and_a_change_before_the_start_is_follo
     for (image, expected) in [
         (
             "q.io/openshift/release:4.16.4",
-            "False spec.desired.image: \"q.io/openshift/release:4.16.4\" has no digest",
+            "False spec.desired.image: \"q.io/openshift/release:4.16.4\" names no digest",
         ),
         (
             nowhere.as_str(),

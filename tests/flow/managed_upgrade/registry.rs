@@ -20,7 +20,10 @@ pub(crate) fn serve(dir: &Path, version: &str) -> Result<(String, Process)> {
     authority.issue(&dir.join("registry"), "registry", "lab")?;
     fs::write(dir.join("registry-ca.crt"), &authority.pem)?;
     let labels = json!({ "io.openshift.release": version });
-    let config = json!({ "architecture": "amd64", "os": "linux", "config": { "Labels": labels } });
+    let config = json!({
+        "architecture": "amd64", "os": "linux", "config": { "Labels": labels },
+        "rootfs": { "type": "layers", "diff_ids": [] },
+    });
     let config = config.to_string();
     let config_digest = put(dir, &config, "_layers")?;
     let manifest = json!({

@@ -68,7 +68,7 @@ async fn a_service_is_asked_for_the_channel_and_drawn() {
     run(arguments).await.unwrap();
     assert_eq!(
         served.join().unwrap(),
-        ["GET /api/graph?channel=fast-4.18&arch=amd64 HTTP/1.1"]
+        ["GET /api/graph?arch=amd64&channel=fast-4.18 HTTP/1.1"]
     );
     let picture = std::fs::read_to_string(picture).unwrap();
     assert!(picture.starts_with("<svg "), "{picture}");

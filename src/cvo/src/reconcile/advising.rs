@@ -5,24 +5,18 @@ use std::time::Duration;
 
 use chassis::report::Chain;
 use cluster::wire;
-use http::header::ACCEPT;
 use jiff::{SignedDuration, Timestamp};
 use operator::Next;
 use release::update_graph::{Offers, UpdateRisk};
+use web::update_service::{self, GraphRequest};
 
 use super::{VersionOperator, VersionWork};
 use crate::advice::{Advice, NoAdvice, Question};
 use crate::alert;
-use crate::fetch::HttpFetcher;
+use crate::outbound;
 use crate::risk::{self, QueryCache, QueryTurn};
 use crate::status;
 use crate::upgradeable::{self, UpgradeRisk};
-
-/// How long the service may take for its answer: less than after what a key counts as stuck.
-const ANSWER: Duration = Duration::from_mins(5);
-
-/// Largest answer: one of today has 370 kB.
-const ANSWER_MAX_BYTES: usize = 32 << 20;
 
 /// What is known of updates.
 #[derive(Debug, Clone, Default)]
@@ -118,16 +112,21 @@ impl VersionOperator {
         let failed = |reason, error: &dyn std::error::Error| {
             NoAdvice::of_answer(reason, &Chain(error).to_string())
         };
-        let fetcher = match HttpFetcher::new(&proxy, bundle.as_deref()) {
-            Ok(fetcher) => fetcher,
+        let version = question.version.to_string();
+        let request = GraphRequest {
+            service: &question.service,
+            architecture: &question.architecture,
+            channel: &question.channel,
+            cluster: Some((&question.cluster_id, &version)),
+        };
+        let prepared = outbound::client(&proxy, bundle.as_deref());
+        let prepared = prepared.and_then(|client| Ok((client, request.url()?)));
+        let (client, url) = match prepared {
+            Ok(prepared) => prepared,
             Err(error) => return Ok(Err(failed("InvalidRequest", &error))),
         };
-        let headers = [(ACCEPT, "application/json".to_owned())];
-        let answer = fetcher
-            .get(&question.url(), &headers, ANSWER_MAX_BYTES, ANSWER)
-            .await;
-        Ok(match answer {
-            Ok(answer) => question.read(answer.status, &answer.body),
+        Ok(match update_service::graph(&client, &url).await {
+            Ok(response) => question.read(response.status, &response.body),
             Err(error) => Err(failed("RemoteFailed", &error)),
         })
     }

@@ -3,18 +3,18 @@
 use std::time::Duration;
 
 use chassis::report::Chain;
-use http::StatusCode;
-use reqwest::{Client, Method};
+use http::Method;
+use http::header::AUTHORIZATION;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use web::retry::RetryPolicy;
+use web::{Authorities, ClientSettings, Proxies, WebClient, WebRequest, WebResponse};
 
 use crate::version::ARCHITECTURE;
 
 use super::{FleetCluster, FleetRoutes, FleetSettings, PolicyState, UpgradePolicy};
 
-/// How long a connection may take, and how long it is kept.
-const CONNECT: Duration = Duration::from_secs(30);
 /// How long an answer may take.
 const ANSWER: Duration = Duration::from_mins(1);
 /// Policies that are asked for at once.
@@ -23,35 +23,16 @@ const PAGE: usize = 100;
 const PAGES: usize = 20;
 /// Largest answer that is read.
 const MAX_BYTES: usize = 4 << 20;
-/// Characters of an answer that are shown.
-const SHOWN: usize = 200;
 
-/// How often a question is asked again, and after which time first; each wait is twice the last.
-#[derive(Debug, Clone, Copy)]
-pub struct Patience {
-    tries: u32,
-    first: Duration,
-}
-
-impl Patience {
-    /// Asks once: something else asks again.
-    pub const ONCE: Self = Self {
-        tries: 0,
-        first: Duration::ZERO,
+/// How reads are repeated: as by the fleet manager's own clients.
+pub const fn retry_policy(routes: FleetRoutes) -> RetryPolicy {
+    let (retries, seconds) = match routes {
+        FleetRoutes::Manager => (5, 4),
+        FleetRoutes::Agent => (2, 2),
     };
-
-    /// As the fleet manager's own clients ask.
-    pub const fn of(routes: FleetRoutes) -> Self {
-        match routes {
-            FleetRoutes::Manager => Self {
-                tries: 5,
-                first: Duration::from_secs(4),
-            },
-            FleetRoutes::Agent => Self {
-                tries: 2,
-                first: Duration::from_secs(2),
-            },
-        }
+    RetryPolicy {
+        retries,
+        first: Duration::from_secs(seconds),
     }
 }
 
@@ -62,8 +43,8 @@ pub struct FleetClient<'a> {
     /// The cluster's own id, and with its token what it proves itself with.
     cluster_id: &'a str,
     token: &'a str,
-    client: Client,
-    patience: Patience,
+    client: WebClient,
+    retries: RetryPolicy,
 }
 
 #[derive(Deserialize)]
@@ -72,13 +53,6 @@ struct Page<T> {
     total: usize,
     #[serde(default = "Vec::new")]
     items: Vec<T>,
-}
-
-/// An answer that is no success.
-struct Failure {
-    why: String,
-    /// Whether it may pass by itself.
-    is_transient: bool,
 }
 
 impl<'a> FleetClient<'a> {
@@ -90,27 +64,29 @@ impl<'a> FleetClient<'a> {
         settings: &'a FleetSettings,
         cluster_id: &'a str,
         token: &'a str,
-        patience: Patience,
+        retries: RetryPolicy,
     ) -> Result<Self, String> {
-        let mut client = Client::builder()
-            .user_agent(format!(
-                "managed-upgrade-operator/v1.0.0 ({}/{ARCHITECTURE})",
-                std::env::consts::OS
-            ))
-            .connect_timeout(CONNECT)
-            .tcp_keepalive(CONNECT)
-            .timeout(ANSWER);
-        if settings.routes == FleetRoutes::Agent {
-            // It is in the cluster.
-            client = client.no_proxy();
-        }
-        let client = client.build().map_err(|error| Chain(&error).to_string())?;
+        let user_agent = format!(
+            "managed-upgrade-operator/v1.0.0 ({}/{ARCHITECTURE})",
+            std::env::consts::OS
+        );
+        let client = WebClient::new(&ClientSettings {
+            user_agent: &user_agent,
+            proxies: match settings.routes {
+                // It is in the cluster.
+                FleetRoutes::Agent => Proxies::None,
+                FleetRoutes::Manager => Proxies::Environment,
+            },
+            authorities: Authorities::System,
+            host: None,
+        });
+        let client = client.map_err(|error| Chain(&error).to_string())?;
         Ok(Self {
             settings,
             cluster_id,
             token,
             client,
-            patience,
+            retries,
         })
     }
 
@@ -239,87 +215,41 @@ impl<'a> FleetClient<'a> {
         format!("{}/{id}/state", self.policies_path(cluster))
     }
 
-    /// Asks, and again where that may help: nothing is changed by it.
+    /// Reads, and again where that may help: nothing is changed by it.
     async fn read<T: DeserializeOwned>(&self, path: &str) -> Result<T, String> {
-        let mut wait = self.patience.first;
-        let mut left = self.patience.tries;
-        let body = loop {
-            match self.send(Method::GET, path, None).await {
-                Ok(body) => break body,
-                Err(failure) if failure.is_transient && left > 0 => {
-                    tracing::debug!(reason = failure.why, "the fleet manager is asked again");
-                    left -= 1;
-                    tokio::time::sleep(chassis::backoff::spread(wait)).await;
-                    wait *= 2;
-                }
-                Err(failure) => return Err(failure.why),
-            }
-        };
-        serde_json::from_slice(&body).map_err(|error| format!("{}: {error}", self.url(path)))
+        let url = self.url(path);
+        let request = self.request(&url);
+        let response = self.client.send_patiently(&request, self.retries).await;
+        let body = success(&url, response)?;
+        serde_json::from_slice(&body).map_err(|error| format!("{url}: {error}"))
     }
 
     async fn write(&self, method: Method, path: &str, body: &Value) -> Result<(), String> {
-        let sent = self.send(method, path, Some(body)).await;
-        sent.map(|_| ()).map_err(|failure| failure.why)
+        let url = self.url(path);
+        let request = self.request(&url);
+        let request = request.sending(method, "application/json", body.to_string());
+        success(&url, self.client.send(&request).await).map(drop)
     }
 
-    async fn send(
-        &self,
-        method: Method,
-        path: &str,
-        body: Option<&Value>,
-    ) -> Result<Vec<u8>, Failure> {
-        let url = self.url(path);
+    fn request<'u>(&self, url: &'u str) -> WebRequest<'u> {
         let proof = format!("AccessToken {}:{}", self.cluster_id, self.token);
-        let mut request = self
-            .client
-            .request(method, &url)
-            .header(http::header::AUTHORIZATION, proof);
-        if let Some(body) = body {
-            request = request
-                .header(http::header::CONTENT_TYPE, "application/json")
-                .body(body.to_string());
-        }
-        let failed = |error: reqwest::Error| Failure {
-            // It was refused, broken off, or too slow.
-            is_transient: true,
-            why: format!("{url}: {}", Chain(&error.without_url())),
-        };
-        let mut answer = request.send().await.map_err(failed)?;
-        let status = answer.status();
-        let operation = answer
-            .headers()
-            .get("x-operation-id")
-            .and_then(|id| id.to_str().ok())
-            .map(|id| format!(" (operation {id})"));
-        let mut body = Vec::new();
-        while let Some(chunk) = answer.chunk().await.map_err(failed)? {
-            if body.len() + chunk.len() > MAX_BYTES {
-                return Err(Failure {
-                    is_transient: false,
-                    why: format!("{url} answers more than {MAX_BYTES} bytes"),
-                });
-            }
-            body.extend_from_slice(&chunk);
-        }
-        if status.is_success() {
-            return Ok(body);
-        }
-        let text = String::from_utf8_lossy(&body);
-        let text: String = text.trim().chars().take(SHOWN).collect();
-        Err(Failure {
-            is_transient: [
-                StatusCode::TOO_MANY_REQUESTS,
-                StatusCode::SERVICE_UNAVAILABLE,
-            ]
-            .contains(&status),
-            why: format!("{url}: {status}{}: {text}", operation.unwrap_or_default()),
-        })
+        WebRequest::get(url, ANSWER, MAX_BYTES).header(AUTHORIZATION, proof)
     }
 
     fn url(&self, path: &str) -> String {
         format!("{}{path}", self.settings.base)
     }
+}
+
+/// The body of a success; else why not, with the operation that the fleet manager's log has.
+fn success(url: &str, sent: Result<WebResponse, web::Error>) -> Result<Vec<u8>, String> {
+    let response = sent.map_err(|error| Chain(&error).to_string())?;
+    let operation = response.headers.get("x-operation-id");
+    let operation = operation.and_then(|id| id.to_str().ok());
+    let operation = operation.map(|id| format!(" (operation {id})"));
+    response
+        .success(url)
+        .map_err(|error| format!("{error}{}", operation.unwrap_or_default()))
 }
 
 #[cfg(test)]
@@ -376,13 +306,12 @@ mod tests {
         (settings, requests)
     }
 
-    const QUICK: Patience = Patience {
-        tries: 2,
+    const QUICK: RetryPolicy = RetryPolicy {
+        retries: 2,
         first: Duration::from_millis(1),
     };
 
     fn client(settings: &FleetSettings) -> FleetClient<'_> {
-        drop(rustls::crypto::ring::default_provider().install_default());
         FleetClient::new(settings, "uuid", "token", QUICK).unwrap()
     }
 
@@ -402,12 +331,12 @@ mod tests {
         let (settings, _asked) = manager(&["403 no"], FleetRoutes::Manager);
         let error = client(&settings).cluster().await.unwrap_err();
         assert!(
-            error.ends_with("size=1: 403 Forbidden (operation op): no"),
+            error.ends_with("size=1 answers 403 Forbidden: no (operation op)"),
             "{error}"
         );
         let (settings, asked) = manager(&["429 a", "429 b", "429 c"], FleetRoutes::Manager);
         let error = client(&settings).cluster().await.unwrap_err();
-        assert!(error.ends_with(": c"), "{error}");
+        assert!(error.ends_with(": c (operation op)"), "{error}");
         assert_eq!(asked.iter().count(), 3);
         let none = r#"200 {"total": 0, "items": []}"#;
         let (settings, _asked) = manager(&[none], FleetRoutes::Manager);

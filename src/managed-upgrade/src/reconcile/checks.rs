@@ -58,10 +58,10 @@ impl UpgradeOperator {
             let asked = self.monitoring.query(&self.requests, &query, pass.now);
             asked.await
         };
-        let (status, body) = ask(alerts::SCRAPED_QUERY.to_owned()).await?;
-        alerts::check_scraped(status, &body)?;
-        let (status, body) = ask(alerts::alert_query(&pass.config)).await?;
-        alerts::read_alerts(status, &body)
+        let response = ask(alerts::SCRAPED_QUERY.to_owned()).await?;
+        alerts::check_scraped(response.status, &response.body)?;
+        let response = ask(alerts::alert_query(&pass.config)).await?;
+        alerts::read_alerts(response.status, &response.body)
     }
 
     async fn check_capacity(&self, pass: &Pass) -> Option<HealthFinding> {
@@ -119,11 +119,11 @@ impl UpgradeOperator {
             return Ok(());
         }
         let query = paging_query(start.0, end.0);
-        let (status, body) = self
+        let response = self
             .monitoring
             .query(&self.requests, &query, pass.now)
             .await?;
-        let alerts = alerts::read_all_alerts(status, &body)?;
+        let alerts = alerts::read_all_alerts(response.status, &response.body)?;
         let preceding = pass.entry.preceding_version.as_str();
         let joined = alerts.join(",");
         let labels = [

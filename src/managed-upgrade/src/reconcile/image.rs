@@ -1,21 +1,32 @@
 //! Upgrades by image: the version that an image says it is becomes that of the UpgradeConfig.
 
-use release::Version;
+use std::time::Duration;
+
+use chassis::report::Chain;
+use images::image::Platform;
+use images::{Credentials, Image, ImageLocation, Stores};
+use release::{PullSpec, RELEASE_LABEL, Version};
 
 use super::{Error, Pass, UpgradeOperator, VALID};
 use crate::history::StepOutcome;
-use crate::monitoring;
-use crate::release_image::ImagePlace;
 use crate::validation::{self, ConfigVerdict, InvalidUpgrade};
+
+/// How long a registry may be silent.
+const REGISTRY: Duration = Duration::from_secs(20);
 
 /// The version that an image says it is, judged.
 pub(super) async fn read_version(
-    place: &ImagePlace,
+    image: &PullSpec,
     current: &Version,
 ) -> Result<Version, InvalidUpgrade> {
-    let label = monitoring::read_release_label(place).await;
-    let label = label.map_err(validation::unread_image)?;
-    validation::of_image(label.as_deref(), current)
+    let unread = |error: &dyn std::error::Error| validation::unread_image(Chain(error).to_string());
+    let location: ImageLocation = image.as_str().parse().map_err(|error| unread(&error))?;
+    // The registry is asked without a login.
+    let stores = Stores::new(Credentials::default(), false).with_patience(REGISTRY);
+    let platform = Platform::of_this_machine();
+    let image = Image::open(&stores, &location, &platform).await;
+    let labels = image.map_err(|error| unread(&error))?.labels();
+    validation::of_image(labels.get(RELEASE_LABEL).map(String::as_str), current)
 }
 
 impl Pass {
@@ -63,12 +74,12 @@ impl UpgradeOperator {
         let (accepted, verifies_graph) = (&pass.config.accepted_risks, pass.config.verifies_graph);
         let judged = validation::judge(&pass.upgrade.spec, &pass.version, accepted, verifies_graph);
         let hold = |invalid: InvalidUpgrade| Ok(Some(StepOutcome::Hold(invalid.to_string())));
-        let (current, place) = match judged {
-            Ok(ConfigVerdict::AskImage { current, place }) => (current, place),
+        let (current, image) = match judged {
+            Ok(ConfigVerdict::AskImage { current, image }) => (current, image),
             Ok(ConfigVerdict::Valid | ConfigVerdict::AskGraph { .. }) => return Ok(None),
             Err(invalid) => return hold(invalid),
         };
-        let version = match read_version(&place, &current).await {
+        let version = match read_version(&image, &current).await {
             Ok(version) => version,
             Err(invalid) => return hold(invalid),
         };

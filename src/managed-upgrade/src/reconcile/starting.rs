@@ -8,11 +8,12 @@ use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use operator::Next;
 use release::Version;
-use release::update_graph::UpdateGraph;
+use release::update_graph::{DEFAULT_SERVICE, UpdateGraph};
+use web::update_service::{self, GraphRequest};
 
 use super::sync::Refreshed;
 use super::{Error, POLL, Pass, UpgradeOperator, VALID, image};
-use crate::fleet::client::Patience;
+use crate::fleet::client::retry_policy;
 use crate::health;
 use crate::metrics;
 use crate::monitoring;
@@ -99,7 +100,7 @@ impl UpgradeOperator {
         if let Some(fleet) = pass.config.fleet.clone() {
             // What the source withdrew since it was last read does not start, nor does anything
             // while the source cannot be read.
-            match self.refresh(&fleet, Patience::of(fleet.routes)).await {
+            match self.refresh(&fleet, retry_policy(fleet.routes)).await {
                 Ok(Refreshed::Same) => self.note_source(pass),
                 Ok(Refreshed::Doubted) => {
                     self.read_source_again();
@@ -144,8 +145,8 @@ impl UpgradeOperator {
             ConfigVerdict::Valid => Ok(None),
             // The registry is asked when the image is seen, and at the start.
             ConfigVerdict::AskImage { .. } if !is_due && pass.has_read_image() => Ok(None),
-            ConfigVerdict::AskImage { current, place } => {
-                image::read_version(&place, &current).await.map(Some)
+            ConfigVerdict::AskImage { current, image } => {
+                image::read_version(&image, &current).await.map(Some)
             }
             ConfigVerdict::AskGraph { current, desired } => {
                 // The service is asked once when the upgrade is seen, and at the start.
@@ -157,14 +158,16 @@ impl UpgradeOperator {
                     field: "spec.desired.version",
                     why: format!("cannot ask the update service: {why}"),
                 };
-                let url = graph_url(pass, &current.to_string()).map_err(unknown)?;
-                let (status, body) = monitoring::read_graph(&url).await.map_err(unknown)?;
-                if !status.is_success() {
-                    return Err(unknown(format!("{url} answers {status}")));
-                }
                 let said =
                     |error: &dyn std::error::Error| chassis::report::Chain(error).to_string();
-                let graph = UpdateGraph::parse_for(&body, &current)
+                let url = graph_url(pass, &current.to_string()).map_err(unknown)?;
+                let client = monitoring::plain_client().map_err(unknown)?;
+                let response = update_service::graph(&client, &url).await;
+                let response = response.map_err(|error| unknown(said(&error)))?;
+                if !response.status.is_success() {
+                    return Err(unknown(format!("{url} answers {}", response.status)));
+                }
+                let graph = UpdateGraph::parse_for(&response.body, &current)
                     .map_err(|error| unknown(said(&error)))?;
                 let offers = graph.offers(&current);
                 let offers =
@@ -177,7 +180,6 @@ impl UpgradeOperator {
 
 /// Where the update service is asked about the desired channel.
 fn graph_url(pass: &Pass, current: &str) -> Result<String, String> {
-    const SERVICE: &str = "https://api.openshift.com/api/upgrades_info/v1/graph";
     let spec = &pass.version.spec;
     let groups: Vec<usize> = spec.cluster_id.split('-').map(str::len).collect();
     let is_hex = |c: char| c.is_ascii_hexdigit() || c == '-';
@@ -188,7 +190,7 @@ fn graph_url(pass: &Pass, current: &str) -> Result<String, String> {
         ));
     }
     let service = if spec.upstream.is_empty() {
-        SERVICE
+        DEFAULT_SERVICE
     } else {
         spec.upstream.as_str()
     };
@@ -201,12 +203,11 @@ fn graph_url(pass: &Pass, current: &str) -> Result<String, String> {
         Some("Multi") => "multi",
         _ => ARCHITECTURE,
     };
-    let separator = if service.contains('?') { '&' } else { '?' };
-    let escape = cluster::wire::escape;
-    Ok(format!(
-        "{service}{separator}arch={architecture}&channel={}&id={}&version={}",
-        escape(&pass.upgrade.spec.desired.channel),
-        escape(&spec.cluster_id),
-        escape(current)
-    ))
+    let request = GraphRequest {
+        service,
+        architecture,
+        channel: &pass.upgrade.spec.desired.channel,
+        cluster: Some((&spec.cluster_id, current)),
+    };
+    request.url().map_err(|error| error.to_string())
 }

@@ -11,9 +11,10 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use chassis::report::Chain;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
+use web::retry::RetryPolicy;
 
 use super::{Pass, UpgradeOperator};
-use crate::fleet::client::{FleetClient, Patience};
+use crate::fleet::client::{FleetClient, retry_policy};
 use crate::fleet::{self, FleetSettings, FleetState};
 use crate::history;
 use crate::metrics;
@@ -85,12 +86,12 @@ impl UpgradeOperator {
                 entries.any(|entry| entry.phase == UpgradePhase::Upgrading)
             })
         });
-        let patience = if runs {
-            Patience::ONCE
+        let retries = if runs {
+            RetryPolicy::NONE
         } else {
-            Patience::of(fleet.routes)
+            retry_policy(fleet.routes)
         };
-        let refreshed = self.refresh(fleet, patience).await;
+        let refreshed = self.refresh(fleet, retries).await;
         let wait = match refreshed {
             Ok(refreshed) => {
                 let mut state = self.source();
@@ -166,9 +167,9 @@ impl UpgradeOperator {
     pub(super) async fn refresh(
         &self,
         fleet: &FleetSettings,
-        patience: Patience,
+        retries: RetryPolicy,
     ) -> Result<Refreshed, String> {
-        let refreshed = self.follow_source(fleet, patience).await;
+        let refreshed = self.follow_source(fleet, retries).await;
         let now = (self.now)();
         let mut state = self.source();
         match refreshed {
@@ -195,11 +196,11 @@ impl UpgradeOperator {
     async fn follow_source(
         &self,
         fleet: &FleetSettings,
-        patience: Patience,
+        retries: RetryPolicy,
     ) -> Result<(Refreshed, Option<String>), String> {
         let version = self.caches.versions.get(cluster_version::NAME);
         let version = version.ok_or("there is no ClusterVersion")?;
-        let wanted = self.wanted(fleet, &version, patience).await?;
+        let wanted = self.wanted(fleet, &version, retries).await?;
         let said = |error: cluster::wire::Error| Chain(&error).to_string();
         let present = self.requests.upgrade().await.map_err(said)?;
         match (present, wanted) {
@@ -244,10 +245,10 @@ impl UpgradeOperator {
         &self,
         fleet: &FleetSettings,
         version: &ClusterVersion,
-        patience: Patience,
+        retries: RetryPolicy,
     ) -> Result<Option<UpgradeConfigSpec>, String> {
         let token = self.fleet_token().await?;
-        let client = FleetClient::new(fleet, &version.spec.cluster_id, &token, patience)?;
+        let client = FleetClient::new(fleet, &version.spec.cluster_id, &token, retries)?;
         let cluster = client.cluster().await?;
         let policies = client.policies(&cluster).await?;
         for (_, policy) in fleet::by_time(policies)? {
@@ -277,7 +278,7 @@ impl UpgradeOperator {
         let token = self.fleet_token().await?;
         // The step is repeated.
         let id = &pass.version.spec.cluster_id;
-        let client = FleetClient::new(fleet, id, &token, Patience::ONCE)?;
+        let client = FleetClient::new(fleet, id, &token, RetryPolicy::NONE)?;
         let cluster = client.cluster().await?;
         if let Some(summary) = summary {
             return client.log(&cluster, summary, text, state.reference()).await;

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::partial;
+use super::partial;
 
 /// Reads what the cluster's metrics answered: one sample, 1 or 0.
 ///
