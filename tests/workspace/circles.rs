@@ -7,7 +7,7 @@
 //!
 //! - `naming`: what a source file names
 
-mod naming;
+pub(crate) mod naming;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -24,18 +24,18 @@ const EXCEPTIONS: &[(&str, usize)] = &[];
 const HOPS: usize = 8;
 
 /// A module's place: the names from its crate's root to it. The root has none.
-type Place = Names;
+pub(crate) type Place = Names;
 
 /// The modules of a crate, without those that are compiled for tests alone.
 #[derive(Debug, Default)]
-struct Crate {
-    modules: BTreeMap<Place, Module>,
+pub(crate) struct Crate {
+    pub(crate) modules: BTreeMap<Place, Module>,
 }
 
 #[derive(Debug)]
-struct Module {
-    file: PathBuf,
-    naming: Naming,
+pub(crate) struct Module {
+    pub(crate) file: PathBuf,
+    pub(crate) naming: Naming,
 }
 
 /// What a path leads to: a module, or something else in one.
@@ -56,7 +56,7 @@ struct Circle {
 
 impl Crate {
     /// Reads the crate whose `lib.rs` lies in this folder, module by module.
-    fn read(folder: &Path, text: impl Fn(&Path) -> String) -> Self {
+    pub(crate) fn read(folder: &Path, text: impl Fn(&Path) -> String) -> Self {
         let mut this = Self::default();
         let mut open = vec![(Place::new(), folder.join("lib.rs"))];
         while let Some((place, file)) = open.pop() {

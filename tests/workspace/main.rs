@@ -15,6 +15,7 @@ mod hardening;
 mod layers;
 mod network;
 mod packages;
+mod requests;
 mod requirements;
 mod sources;
 mod words;

@@ -1,21 +1,18 @@
 //! The ClusterVersion of a cluster, as it is read.
 
 use anyhow::Context as _;
+use api::config::{ClusterVersion, cluster_version};
 use cluster::access::Access;
+use cluster::path;
 
 use crate::object::ClusterObject;
-
-pub(crate) const VERSIONS: &str = "/apis/config.openshift.io/v1/clusterversions";
-
-/// Name of the only object.
-pub(crate) const NAME: &str = "version";
 
 /// Reads ClusterVersion.
 ///
 /// # Errors
 /// There is none, or the cluster does not answer.
 pub(crate) async fn read(access: &Access) -> anyhow::Result<ClusterObject> {
-    let path = format!("{VERSIONS}/{NAME}");
+    let path = path::object::<ClusterVersion>(cluster_version::NAME);
     access
         .get(&path)
         .await

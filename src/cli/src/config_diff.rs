@@ -206,14 +206,12 @@ async fn settings(access: Option<&Access>) -> anyhow::Result<UpdateSettings> {
     };
     let name = machine_configuration::NAME;
     let path = path::object::<MachineConfiguration>(name);
-    match access.get::<Value>(&path).await {
-        Ok(object) => {
+    let object = access.find::<Value>(&path).await;
+    match object.with_context(|| format!("cannot read MachineConfiguration {name}"))? {
+        Some(object) => {
             UpdateSettings::read(&object).with_context(|| format!("MachineConfiguration {name}"))
         }
-        Err(error) if error.code() == Some(404) => Ok(UpdateSettings::default()),
-        Err(error) => {
-            Err(error).with_context(|| format!("cannot read MachineConfiguration {name}"))
-        }
+        None => Ok(UpdateSettings::default()),
     }
 }
 

@@ -18,6 +18,7 @@ pub(crate) mod watch;
 use anyhow::{Context as _, bail};
 use api::machineconfiguration::MachineConfigPool;
 use cluster::access::Access;
+use cluster::list::{Select, list};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use pool::node::NodeView;
@@ -94,8 +95,8 @@ pub(crate) async fn show_node(arguments: NodeArgs) -> anyhow::Result<Ending> {
 
 async fn read(access: &Access) -> anyhow::Result<(Vec<MachineConfigPool>, Vec<NodeView>)> {
     let (pools, nodes) = tokio::join!(
-        cluster::list::list(access, None, |pool: MachineConfigPool| pool),
-        cluster::list::list(access, None, |node: Node| NodeView::parse(node)),
+        list(access, Select::All, |pool: MachineConfigPool| pool),
+        list(access, Select::All, |node: Node| NodeView::parse(node)),
     );
     let pools = pools.context("cannot list MachineConfigPools")?;
     let nodes = nodes.context("cannot list Nodes")?;

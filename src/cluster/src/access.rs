@@ -234,6 +234,14 @@ impl Access {
         self.send(Method::GET, path, RequestBody::Empty).await
     }
 
+    /// Reads an object; nothing where it is not there, or the API has no such kind.
+    ///
+    /// # Errors
+    /// All of [`wire::Error`] but 404.
+    pub async fn find<T: DeserializeOwned>(&self, path: &str) -> Result<Option<T>, wire::Error> {
+        wire::found(self.get(path).await)
+    }
+
     /// Opens a watch.
     ///
     /// # Errors

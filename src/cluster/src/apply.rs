@@ -190,8 +190,8 @@ impl Applier {
             let answer = self.patch(&path, object, ownership).await?;
             Ok((before, answer))
         };
-        let (before, answer): (_, Value) = sent.await.map_err(|source| {
-            if matches!(&source, wire::Error::Refused { status, .. } if status.code == 404) {
+        let (before, answer): (_, Value) = sent.await.map_err(|source: wire::Error| {
+            if source.is_not_found() {
                 // Its kind is gone, or served under another path.
                 self.discovery.forget(api_version);
             }
@@ -267,7 +267,7 @@ impl Applier {
     /// What a refusal means for `object`. If it says that there is no such path, its kind is
     /// discovered anew.
     fn refused(&self, object: String, api_version: Option<&str>, source: wire::Error) -> Error {
-        if matches!(&source, wire::Error::Refused { status, .. } if status.code == 404)
+        if source.is_not_found()
             && let Some(api_version) = api_version
         {
             self.discovery.forget(api_version);
@@ -281,11 +281,7 @@ impl Applier {
             .access
             .send::<Head>(Method::GET, path, RequestBody::Metadata)
             .await;
-        match head {
-            Ok(head) => Ok(Some(head.metadata.resource_version)),
-            Err(error) if error.code() == Some(404) => Ok(None),
-            Err(error) => Err(error),
-        }
+        Ok(wire::found(head)?.map(|head| head.metadata.resource_version))
     }
 
     async fn patch(

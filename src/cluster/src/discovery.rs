@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
 
 use crate::access::Access;
+use crate::path;
 use crate::wire::{self, escape};
 
 /// A kind that the API server serves.
@@ -26,16 +27,20 @@ impl ServedKind {
         format!("{root}/{plural}")
     }
 
-    /// Path of the object `name`, in `namespace` where the kind has namespaces.
-    pub fn path(&self, namespace: &str, name: &str) -> String {
+    /// Path of all objects, in `namespace` where the kind has namespaces.
+    pub fn within(&self, namespace: &str) -> String {
         let Self { root, plural, .. } = self;
-        let name = escape(name);
         if self.is_namespaced {
             let namespace = escape(namespace);
-            format!("{root}/namespaces/{namespace}/{plural}/{name}")
+            format!("{root}/namespaces/{namespace}/{plural}")
         } else {
-            format!("{root}/{plural}/{name}")
+            self.all()
         }
+    }
+
+    /// Path of the object `name`, in `namespace` where the kind has namespaces.
+    pub fn path(&self, namespace: &str, name: &str) -> String {
+        format!("{}/{}", self.within(namespace), escape(name))
     }
 }
 
@@ -113,10 +118,10 @@ impl Discovery {
 
 /// Reads the kinds of a group and version; none where the API server does not serve it.
 async fn read(access: &Access, api_version: &str) -> Result<Kinds, Error> {
-    let root = root(api_version);
+    let root = path::root(api_version);
     let list: APIResourceList = match access.get(&root).await {
         Ok(list) => list,
-        Err(error) if error.code() == Some(404) => return Ok(Kinds::new()),
+        Err(error) if error.is_not_found() => return Ok(Kinds::new()),
         Err(source) => {
             return Err(Error::Read {
                 api_version: api_version.to_owned(),
@@ -138,14 +143,6 @@ async fn read(access: &Access, api_version: &str) -> Result<Kinds, Error> {
         (resource.kind, served)
     });
     Ok(kinds.collect())
-}
-
-/// Path of a group and version. The core has no group.
-fn root(api_version: &str) -> String {
-    match api_version.split_once('/') {
-        Some((group, version)) => format!("/apis/{}/{}", escape(group), escape(version)),
-        None => format!("/api/{}", escape(api_version)),
-    }
 }
 
 #[cfg(test)]

@@ -178,7 +178,7 @@ impl Leadership<'_> {
                     Ok(Ok(())) => break,
                     Ok(Err(error)) => {
                         tracing::warn!(lease = self.name(), error = %Chain(&error), "cannot renew the lease");
-                        if error.code() == Some(409)
+                        if error.is_conflict()
                             && let Some(error) = self.lost(deadline).await
                         {
                             return error;
@@ -219,10 +219,8 @@ impl Leadership<'_> {
     }
 
     async fn attempt(&mut self, seen: &mut Option<(Lease, Instant)>) -> Result<bool, wire::Error> {
-        let lease: Lease = match self.access.get(&self.path()).await {
-            Ok(lease) => lease,
-            Err(error) if error.code() == Some(404) => return self.create().await,
-            Err(error) => return Err(error),
+        let Some(lease) = self.access.find::<Lease>(&self.path()).await? else {
+            return self.create().await;
         };
         let since = match seen {
             Some((known, since)) if *known == lease => *since,
@@ -252,15 +250,8 @@ impl Leadership<'_> {
             fields.insert("leaseTransitions".to_owned(), json!(transitions));
         }
         let began = Instant::now();
-        match self.patch(&lease.metadata.resource_version, spec).await {
-            Ok(lease) => {
-                self.holds(lease, began);
-                Ok(true)
-            }
-            // Another was quicker.
-            Err(error) if error.code() == Some(409) => Ok(false),
-            Err(error) => Err(error),
-        }
+        let written = self.patch(&lease.metadata.resource_version, spec).await;
+        Ok(self.took(wire::unless_conflict(written)?, began))
     }
 
     async fn create(&mut self) -> Result<bool, wire::Error> {
@@ -281,18 +272,18 @@ impl Leadership<'_> {
         });
         let path = path::namespace::<coordination::Lease>(namespace);
         let began = Instant::now();
-        match self
-            .access
-            .send::<Lease>(Method::POST, &path, RequestBody::Object(&lease))
-            .await
-        {
-            Ok(lease) => {
-                self.holds(lease, began);
-                Ok(true)
-            }
-            Err(error) if error.code() == Some(409) => Ok(false),
-            Err(error) => Err(error),
+        let body = RequestBody::Object(&lease);
+        let created = self.access.send(Method::POST, &path, body).await;
+        Ok(self.took(wire::unless_conflict(created)?, began))
+    }
+
+    /// Whether the lease was taken; none is written where another replica was quicker.
+    fn took(&mut self, written: Option<Lease>, began: Instant) -> bool {
+        let is_taken = written.is_some();
+        if let Some(lease) = written {
+            self.holds(lease, began);
         }
+        is_taken
     }
 
     async fn renew(&mut self) -> Result<(), wire::Error> {

@@ -6,6 +6,7 @@
 //! - [`access`]: an identity at the API server, with credentials that rotate
 //! - [`kubeconfig`]: a kubeconfig with all it points to read in
 //! - [`wire`]: one request, and errors by what they mean
+//! - [`objects`]: the objects of one kind: read, create, change, apply, delete
 //! - [`list`]: all objects of a kind, as they are now
 //! - [`cache`]: the objects of a kind by name, kept up to date
 //! - [`path`]: paths of kinds known at compile time
@@ -23,6 +24,7 @@ pub mod events;
 pub mod kubeconfig;
 pub mod lease;
 pub mod list;
+pub mod objects;
 pub mod path;
 pub mod review;
 pub mod wire;

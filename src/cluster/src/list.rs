@@ -30,37 +30,63 @@ struct PageMetadata {
     r#continue: String,
 }
 
-/// Reads the objects as they are now, newer than any write that was answered before: page by page,
+/// Which objects of a kind are read.
+#[derive(Debug, Clone, Copy)]
+pub enum Select<'a> {
+    /// Each one.
+    All,
+    /// Those that a label selector matches.
+    Labels(&'a str),
+    /// Those that a field selector matches.
+    Fields(&'a str),
+}
+
+/// Reads the objects of all namespaces as they are now, newer than any write before: page by page,
 /// each object parsed at once, so that no two pages of whole objects are held.
-///
-/// Shape: `labels` is a label selector, unescaped; `None` is all.
 ///
 /// # Errors
 /// All of [`wire::Error`].
 pub async fn list<K: Resource<DynamicType = ()> + DeserializeOwned, T>(
     access: &Access,
-    labels: Option<&str>,
+    select: Select<'_>,
     parse: impl Fn(K) -> T,
 ) -> Result<Vec<T>, wire::Error> {
-    let path = path::all::<K>();
+    below(access, &path::all::<K>(), select, parse).await
+}
+
+/// Does the same with the objects below a path.
+pub(crate) async fn below<K: DeserializeOwned, T>(
+    access: &Access,
+    path: &str,
+    select: Select<'_>,
+    parse: impl Fn(K) -> T,
+) -> Result<Vec<T>, wire::Error> {
+    let (fields, labels) = match select {
+        Select::All => (String::new(), String::new()),
+        Select::Labels(labels) => (String::new(), format!("&labelSelector={}", escape(labels))),
+        Select::Fields(fields) => (format!("fieldSelector={}&", escape(fields)), String::new()),
+    };
+    let first = format!("{path}?{fields}limit={PAGE}");
+    pages(access, (&first, &labels), RequestBody::Empty, parse).await
+}
+
+/// Reads page by page: the token of the next one stands between both parts of the query.
+async fn pages<K: DeserializeOwned, T>(
+    access: &Access,
+    (first, last): (&str, &str),
+    body: RequestBody<'_>,
+    parse: impl Fn(K) -> T,
+) -> Result<Vec<T>, wire::Error> {
     let mut items = Vec::new();
     let mut next = String::new();
     loop {
-        let mut query = format!("limit={PAGE}");
-        if !next.is_empty() {
-            query.push_str("&continue=");
-            query.push_str(&escape(&next));
-        }
-        if let Some(labels) = labels {
-            query.push_str("&labelSelector=");
-            query.push_str(&escape(labels));
-        }
-        let page: Page<K> = access.get(&format!("{path}?{query}")).await?;
+        let path = format!("{first}{next}{last}");
+        let page: Page<K> = access.send(Method::GET, &path, body).await?;
         items.extend(page.items.into_iter().flatten().map(&parse));
         if page.metadata.r#continue.is_empty() {
             return Ok(items);
         }
-        next = page.metadata.r#continue;
+        next = format!("&continue={}", escape(&page.metadata.r#continue));
     }
 }
 
@@ -101,27 +127,9 @@ pub(crate) struct Whole {
 /// # Errors
 /// All of [`wire::Error`].
 pub async fn heads(access: &Access, path: &str) -> Result<Vec<ObjectHead>, wire::Error> {
-    let mut heads = Vec::new();
-    let mut next = String::new();
-    loop {
-        let page: Page<Whole> = access
-            .send(
-                Method::GET,
-                &format!("{path}?limit={HEADS}{next}"),
-                RequestBody::MetadataList,
-            )
-            .await?;
-        heads.extend(
-            page.items
-                .into_iter()
-                .flatten()
-                .map(|object| object.metadata),
-        );
-        if page.metadata.r#continue.is_empty() {
-            return Ok(heads);
-        }
-        next = format!("&continue={}", escape(&page.metadata.r#continue));
-    }
+    let first = format!("{path}?limit={HEADS}");
+    let metadata = |object: Whole| object.metadata;
+    pages(access, (&first, ""), RequestBody::MetadataList, metadata).await
 }
 
 #[cfg(test)]
@@ -184,7 +192,7 @@ mod tests {
         ];
         let (script, client) = Script::start(calls);
         let access = Access::of_client(client);
-        let labels = Some("a/b=c,!d");
+        let labels = Select::Labels("a/b=c,!d");
         let name = |object: ConfigMap| object.metadata.name.unwrap();
         let names = script.drive(list(&access, labels, name)).await.unwrap();
         assert_eq!(names, ["a", "b"]);

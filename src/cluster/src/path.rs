@@ -1,9 +1,30 @@
-//! Paths of kinds that are known at compile time; those of other kinds are in [`crate::discovery`].
+//! Paths of kinds that are known at compile time; those of all others are in [`crate::discovery`].
 //!
 //! Shape: without query. Names are written as they are: valid names of objects need no escape.
 
 use kube::Resource;
 use kube::core::{ClusterResourceScope, NamespaceResourceScope};
+
+use crate::wire::escape;
+
+/// Path of a group and version. The core has no group.
+pub(crate) fn root(api_version: &str) -> String {
+    match api_version.split_once('/') {
+        Some((group, version)) => format!("/apis/{}/{}", escape(group), escape(version)),
+        None => format!("/api/{}", escape(api_version)),
+    }
+}
+
+/// Path of all objects of a kind that has no type here, without namespaces or in one.
+///
+/// Shape: `api_version` is `group/version`, or `v1` for the core; `plural` as it stands in paths.
+pub fn untyped(api_version: &str, namespace: Option<&str>, plural: &str) -> String {
+    let root = root(api_version);
+    match namespace {
+        Some(namespace) => format!("{root}/namespaces/{namespace}/{plural}"),
+        None => format!("{root}/{plural}"),
+    }
+}
 
 /// Path of all objects of a kind, in all namespaces.
 pub fn all<K: Resource<DynamicType = ()>>() -> String {
@@ -48,5 +69,10 @@ mod tests {
             super::namespaced::<Lease>("a", "l"),
             "/apis/coordination.k8s.io/v1/namespaces/a/leases/l"
         );
+        assert_eq!(
+            super::untyped("v1", Some("a"), "pods"),
+            "/api/v1/namespaces/a/pods"
+        );
+        assert_eq!(super::untyped("a.b/v2", None, "cs"), "/apis/a.b/v2/cs");
     }
 }

@@ -1,11 +1,13 @@
-//! Who shows a token, and what a user may: reviews of the API server.
+//! Who shows a token, what a user may, and tokens of service accounts.
 
 use http::Method;
-use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewStatus};
+use k8s_openapi::api::authentication::v1::{TokenRequest, TokenReview, TokenReviewStatus};
 use k8s_openapi::api::authorization::v1::SubjectAccessReview;
+use k8s_openapi::api::core::v1::ServiceAccount;
 use serde_json::{Value, json};
 
 use crate::access::Access;
+use crate::path;
 use crate::wire::{self, RequestBody};
 
 const TOKEN_REVIEWS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
@@ -42,4 +44,24 @@ pub async fn access(access: &Access, spec: &Value) -> Result<bool, wire::Error> 
     let content = RequestBody::Object(&review);
     let reviewed: SubjectAccessReview = access.send(Method::POST, ACCESS_REVIEWS, content).await?;
     Ok(reviewed.status.is_some_and(|status| status.allowed))
+}
+
+/// A new token of a service account; nothing where the response has none.
+///
+/// Shape: `account` is namespace and name, `spec` that of a `TokenRequest`.
+///
+/// # Errors
+/// The API server does not answer, or refuses.
+pub async fn account_token(
+    access: &Access,
+    (namespace, name): (&str, &str),
+    spec: &Value,
+) -> Result<Option<String>, wire::Error> {
+    let path = path::namespaced::<ServiceAccount>(namespace, name) + "/token";
+    let request = json!({
+        "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec,
+    });
+    let content = RequestBody::Object(&request);
+    let made: TokenRequest = access.send(Method::POST, &path, content).await?;
+    Ok(made.status.and_then(|status| status.token))
 }

@@ -17,6 +17,7 @@ use http::{HeaderValue, Method, Request};
 use kube::Client;
 use kube::api::WatchEvent;
 use kube::client::Body;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -74,19 +75,16 @@ impl RequestBody<'_> {
     }
 }
 
-/// Writes `text` as part of a query: percent-encodes what has a meaning there.
+/// All but the "unreserved characters" of RFC 3986, which stand for themselves.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
+
+/// Writes `text` as part of a query or path: percent-encodes what has a meaning there.
 pub fn escape(text: &str) -> String {
-    use std::fmt::Write as _;
-    let mut escaped = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            escaped.push(char::from(byte));
-        } else if write!(escaped, "%{byte:02X}").is_err() {
-            // Writing to a String cannot fail.
-            break;
-        }
-    }
-    escaped
+    utf8_percent_encode(text, RESERVED).to_string()
 }
 
 /// One word of a watch.
@@ -108,6 +106,31 @@ impl<T> ObjectEvent<T> {
             Self::Deleted(object) => ObjectEvent::Deleted(read(object)),
             Self::Bookmark(version) => ObjectEvent::Bookmark(version),
         }
+    }
+}
+
+/// What was read; nothing where the object is not there, or the API has no such kind.
+///
+/// # Errors
+/// All others.
+pub fn found<T>(result: Result<T, Error>) -> Result<Option<T>, Error> {
+    match result {
+        Ok(object) => Ok(Some(object)),
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// What was written; nothing where the object has changed since it was read, or one of its name is
+/// there already.
+///
+/// # Errors
+/// All others.
+pub fn unless_conflict<T>(result: Result<T, Error>) -> Result<Option<T>, Error> {
+    match result {
+        Ok(object) => Ok(Some(object)),
+        Err(error) if error.is_conflict() => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

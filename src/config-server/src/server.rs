@@ -11,14 +11,13 @@ use bytes::Bytes;
 use chassis::http::Peer;
 use chassis::report::Chain;
 use cluster::access::Access;
-use cluster::path;
-use cluster::wire::RequestBody;
+use cluster::objects::Objects;
+use cluster::{path, review};
 use http::header::{
     ACCEPT, ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE,
 };
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::Full;
-use k8s_openapi::api::authentication::v1::TokenRequest;
 use k8s_openapi::api::core::v1::Node;
 use serde_json::{Value, json};
 
@@ -34,9 +33,6 @@ use crate::who::{Gate, Identity, unavailable};
 
 /// Prefix of the paths of pools.
 const CONFIG: &str = "/config/";
-
-/// Prefix of the paths of a node's own configurations: those that they have at the API server.
-const OWN: &str = "/apis/machineconfiguration.openshift.io/v1/machineconfigs/";
 
 /// Who a machine is where the server is open.
 const ANONYMOUS: &str = "system:anonymous";
@@ -214,20 +210,16 @@ impl ConfigServer {
         let name = identity.node().ok_or_else(no_node)?;
         let not_yet = || Refusal::NotReady("pools were not read yet".to_owned());
         let pools = self.store.views().ok_or_else(not_yet)?;
-        let node = self.access.get::<Node>(&path::object::<Node>(name)).await;
-        let node = node.map_err(|error| match error.code() {
-            Some(404) => Refusal::Forbidden(format!("there is no Node {name:?}")),
-            _ => unavailable("read the Node", &error),
-        })?;
-        let found = path::object::<MachineConfig>(config);
-        let found: Value = self
-            .access
-            .get(&found)
-            .await
-            .map_err(|error| match error.code() {
-                Some(404) => Refusal::Config(config.to_owned()),
-                _ => unavailable("read the MachineConfig", &error),
-            })?;
+        let nodes = Objects::<Node>::of_cluster(&self.access);
+        let node = nodes.get(name).await;
+        let node = node
+            .map_err(|error| unavailable("read the Node", &error))?
+            .ok_or_else(|| Refusal::Forbidden(format!("there is no Node {name:?}")))?;
+        let configs = Objects::<MachineConfig>::of_cluster(&self.access).read_as::<Value>();
+        let found = configs.get(config).await;
+        let found = found
+            .map_err(|error| unavailable("read the MachineConfig", &error))?
+            .ok_or_else(|| Refusal::Config(config.to_owned()))?;
         own::check(node, &found, &pools)
             .map_err(|why| Refusal::Forbidden(format!("node {name:?}: {why}")))?;
         let held = self.in_flight.hold(address, found.to_string());
@@ -261,16 +253,9 @@ impl ConfigServer {
             token_secs,
             ..
         } = &self.bootstrap;
-        let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token");
-        let request = json!({
-            "apiVersion": "authentication.k8s.io/v1",
-            "kind": "TokenRequest",
-            "spec": {"audiences": [], "expirationSeconds": token_secs},
-        });
-        let content = RequestBody::Object(&request);
-        let made: Result<TokenRequest, _> = self.access.send(Method::POST, &path, content).await;
-        let made = made.map_err(|error| unavailable("make a bootstrap token", &error))?;
-        let token = made.status.and_then(|status| status.token);
+        let spec = json!({"audiences": [], "expirationSeconds": token_secs});
+        let made = review::account_token(&self.access, (namespace, name), &spec).await;
+        let token = made.map_err(|error| unavailable("make a bootstrap token", &error))?;
         let none = || Refusal::NotReady("the answer has no bootstrap token".to_owned());
         token.ok_or_else(none)
     }
@@ -281,9 +266,11 @@ fn asked<'a>(method: &Method, path: &'a str) -> Result<Asked<'a>, Refusal> {
     if method != Method::GET && method != Method::HEAD {
         return Err(Refusal::Method);
     }
+    // A node's own configurations have the paths that they have at the API server.
+    let own = path::all::<MachineConfig>() + "/";
     Ok(if path == "/healthz" {
         Asked::Health
-    } else if let Some(config) = path.strip_prefix(OWN) {
+    } else if let Some(config) = path.strip_prefix(&own) {
         let config = Some(config).filter(|name| is_name(name));
         Asked::Own(config.ok_or(Refusal::Path)?)
     } else {

@@ -1,11 +1,15 @@
 //! What a rollout policy asks for beside the nodes: answers of the cluster's metrics, and pods that
 //! may not be evicted.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use cluster::access::Access;
+use cluster::list::{Select, list};
 use cluster::wire;
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use pool::policy::{QueryAnswers, SeenDrains};
 use web::prometheus::MetricsServer;
 
@@ -77,7 +81,8 @@ pub(crate) async fn ask(
         let now = context.now();
         let is_new = |(at, _): &(Timestamp, _)| now.duration_since(*at).abs() < COUNTED_FOR;
         if !asked.blocked_pods.as_ref().is_some_and(is_new) {
-            asked.blocked_pods = Some((now, context.requests.count_blocked_pods().await?));
+            let counted = count_blocked_pods(context.requests.access()).await?;
+            asked.blocked_pods = Some((now, counted));
         }
     }
     let facts = &mut observed.pool.view.facts;
@@ -87,4 +92,62 @@ pub(crate) async fn ask(
         .map(|(_, counts)| counts.clone())
         .unwrap_or_default();
     Ok(())
+}
+
+/// How many pods of each node no PodDisruptionBudget lets go now.
+async fn count_blocked_pods(access: &Access) -> Result<BTreeMap<String, usize>, wire::Error> {
+    let budgets = list::<PodDisruptionBudget, _>(access, Select::All, blocked).await?;
+    let mut pods = BTreeSet::new();
+    for blocked in budgets.into_iter().flatten() {
+        let of = |pod: Pod| {
+            let is_here = pod.metadata.namespace.as_deref() == Some(&blocked.namespace);
+            let node = pod.spec.and_then(|spec| spec.node_name)?;
+            let phase = pod.status.and_then(|status| status.phase);
+            let has_ended = matches!(phase.as_deref(), Some("Succeeded" | "Failed"));
+            let name = pod.metadata.name.unwrap_or_default();
+            (is_here && !has_ended).then(|| (blocked.namespace.clone(), name, node))
+        };
+        let labels = Select::Labels(&blocked.labels);
+        let found = list::<Pod, _>(access, labels, of).await?;
+        pods.extend(found.into_iter().flatten());
+    }
+    let mut counts = BTreeMap::new();
+    for (_, _, node) in pods {
+        *counts.entry(node).or_default() += 1;
+    }
+    Ok(counts)
+}
+
+/// Pods that a PodDisruptionBudget keeps where they are.
+struct BlockedPods {
+    namespace: String,
+    /// Their label selector; all pods of the namespace where it is empty.
+    labels: String,
+}
+
+/// The pods that a budget lets none go of; none if it does.
+fn blocked(budget: PodDisruptionBudget) -> Option<BlockedPods> {
+    let status = budget.status?;
+    let allows = status.disruptions_allowed.unwrap_or_default() > 0;
+    if allows || status.expected_pods.unwrap_or_default() == 0 {
+        return None;
+    }
+    let selector = budget.spec?.selector?;
+    let equal = selector.match_labels.into_iter().flatten();
+    let equal = equal.map(|(key, value)| format!("{key}={value}"));
+    let asked = selector.match_expressions.into_iter().flatten();
+    let asked = asked.map(|asked| {
+        let (key, values) = (asked.key, asked.values.unwrap_or_default().join(","));
+        match asked.operator.as_str() {
+            "In" => format!("{key} in ({values})"),
+            "NotIn" => format!("{key} notin ({values})"),
+            "DoesNotExist" => format!("!{key}"),
+            _ => key,
+        }
+    });
+    let labels: Vec<String> = equal.chain(asked).collect();
+    Some(BlockedPods {
+        namespace: budget.metadata.namespace.unwrap_or_default(),
+        labels: labels.join(","),
+    })
 }

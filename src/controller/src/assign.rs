@@ -137,11 +137,11 @@ impl Assigner<'_> {
                 }
                 Some(Err(error)) => {
                     round.is_unfinished = true;
-                    if error.code() == Some(404) {
+                    if error.is_not_found() {
                         observed.members.remove(&node);
                         decision.record_deleted(&node);
                     }
-                    if matches!(error.code(), Some(404 | 409)) {
+                    if error.is_not_found() || error.is_conflict() {
                         tracing::debug!(node, pool = name, "node changed before it was assigned");
                     } else {
                         tracing::warn!(node, pool = name, error = %Chain(&error), "cannot assign a node");

@@ -60,7 +60,9 @@ pub(crate) async fn reconcile(context: &Context) -> Result<Next, wire::Error> {
     if let Some(change) = change(&config) {
         let written = context
             .requests
-            .set_controller_config_status(&change)
+            .objects::<ControllerConfig>()
+            .status()
+            .patch(controller_config::NAME, &change)
             .await?;
         context.store.controller_configs.refresh(written);
     }

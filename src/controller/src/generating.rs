@@ -196,7 +196,12 @@ impl Generating<'_> {
         let mut result = outcome.result.clone();
         if result.is_ok() {
             if let Some(change) = setting::claim(&object, outcome) {
-                object = self.context.requests.change(&object, "", &change).await?;
+                object = self
+                    .context
+                    .requests
+                    .objects::<S>()
+                    .patch(object.name(), &change)
+                    .await?;
                 S::cache(&self.context.store.generators).refresh(object.clone());
             }
             for config in wanted {
@@ -219,11 +224,8 @@ impl Generating<'_> {
                 let (kind, name) = (S::KIND.as_str(), object.name());
                 tracing::warn!(kind, name, reason = why, "refused options of pools");
             }
-            let written = self
-                .context
-                .requests
-                .change(&object, "/status", &change)
-                .await?;
+            let objects = self.context.requests.objects::<S>().status();
+            let written = objects.patch(object.name(), &change).await?;
             S::cache(&self.context.store.generators).refresh(written);
         }
         Ok(true)
@@ -254,7 +256,8 @@ impl Generating<'_> {
             }
         }
         let change = setting::without_finalizers(object, &gone);
-        let written: S = self.context.requests.change(object, "", &change).await?;
+        let objects = self.context.requests.objects::<S>();
+        let written = objects.patch(object.name(), &change).await?;
         if object.meta().deletion_timestamp.is_none() {
             S::cache(&self.context.store.generators).refresh(written.clone());
         }

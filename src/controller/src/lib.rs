@@ -22,7 +22,7 @@
 //! - `merge_patch`: merge patches of whole objects
 //! - [`stored`]: whether a stored object is what was rendered
 //! - [`watches`]: what is watched, and which work a change wakes
-//! - [`requests`]: each request that is ever sent
+//! - [`requests`]: the requests to the API server
 //! - [`observed`]: a pool and its nodes at one moment
 //! - [`reconcile`]: one pool: observed, decided, assigned, reported
 //! - [`generating`]: MachineConfigs that other objects ask for

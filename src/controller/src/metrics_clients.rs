@@ -48,11 +48,8 @@ pub(crate) async fn follow(
 async fn read(access: &Access) -> Result<Option<String>, wire::Error> {
     let (namespace, name) = AUTHORITIES;
     let path = path::namespaced::<ConfigMap>(namespace, name);
-    match access.get::<ConfigMap>(&path).await {
-        Ok(map) => Ok(map.data.and_then(|mut data| data.remove(CLIENT_CA))),
-        Err(error) if error.code() == Some(404) => Ok(None),
-        Err(error) => Err(error),
-    }
+    let map = access.find::<ConfigMap>(&path).await?;
+    Ok(map.and_then(|map| map.data?.remove(CLIENT_CA)))
 }
 
 /// Takes over what was read. After a failure those before stay.

@@ -112,7 +112,7 @@ pub(crate) async fn reconcile(
         match result {
             Ok(()) => {}
             // Its daemon writes the status meanwhile.
-            Err(error) if error.code() == Some(409) => next = Next::Retry,
+            Err(error) if error.is_conflict() => next = Next::Retry,
             Err(error) => {
                 tracing::warn!(error = %Chain(&error), "cannot write a MachineConfigNode");
                 next = Next::Retry;
@@ -140,7 +140,7 @@ async fn clear_left(context: &Context, snapshot: &Snapshot, sorted: &Membership<
     for write in writes {
         match context.requests.write_node(&write).await {
             Ok(written) => context.store.nodes.refresh(written),
-            Err(error) if error.code() == Some(404) => {}
+            Err(error) if error.is_not_found() => {}
             Err(error) => {
                 tracing::debug!(node = write.node, error = %Chain(&error), "cannot clear a node that left its pool yet");
                 is_finished = false;
@@ -214,7 +214,7 @@ async fn announce_certificates(
         let _turn = context.other_writes.acquire().await;
         match context.requests.write_node(&write).await {
             Ok(written) => context.store.nodes.refresh(written),
-            Err(error) if error.code() == Some(404) => {}
+            Err(error) if error.is_not_found() => {}
             Err(error) => {
                 tracing::debug!(node = write.node, error = %Chain(&error), "cannot announce certificates on a node yet");
                 return false;

@@ -151,7 +151,7 @@ impl Reconcile for Controller {
             Work::Pool(name) => Box::pin(self.reconcile_pool(&snapshot, name)).await,
         };
         match result {
-            Err(error) if error.code() == Some(409) => {
+            Err(error) if error.is_conflict() => {
                 tracing::debug!(%work, "object changed meanwhile");
                 Ok(Next::Retry)
             }
@@ -254,9 +254,9 @@ impl Controller {
                     tracing::info!(node, pool, "gave a node its initial labels");
                     self.context.store.nodes.refresh(written);
                 }
-                Err(error) if error.code() == Some(404) => {}
+                Err(error) if error.is_not_found() => {}
                 // A heartbeat changes a node, and wakes nothing.
-                Err(error) if error.code() == Some(409) => next = Next::Retry,
+                Err(error) if error.is_conflict() => next = Next::Retry,
                 Err(error) => {
                     tracing::warn!(node, pool, error = %Chain(&error), "cannot give a node its initial labels");
                     next = Next::Retry;
@@ -481,9 +481,9 @@ impl Controller {
                     self.context.store.nodes.refresh(node.clone());
                     observed.replace(node);
                 }
-                Err(error) if error.code() == Some(404) => {}
+                Err(error) if error.is_not_found() => {}
                 // A heartbeat changes a node, and wakes nothing.
-                Err(error) if error.code() == Some(409) => is_finished = false,
+                Err(error) if error.is_conflict() => is_finished = false,
                 Err(error) => failure = failure.or(Some(error)),
             }
         }

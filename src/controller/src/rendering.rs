@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use api::machineconfiguration::{MachineConfig, annotation, label};
 use chassis::report::Chain;
+use cluster::list::Select;
 use cluster::wire;
 use machineconfig::render::{Base, Rendered, Source, render};
 use pool::selector::Selector;
@@ -248,7 +249,8 @@ async fn make(
         return Ok(Err(Failure::Sources(none_found(selector))));
     }
     let sources: Vec<Source> = requests
-        .list_configs(&selector.to_string())
+        .objects::<MachineConfig>()
+        .list(Select::Labels(&selector.to_string()))
         .await?
         .into_iter()
         .filter_map(source)

@@ -8,7 +8,9 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use api::machineconfiguration::MachineConfig;
 use chassis::report::Chain;
+use cluster::objects::Precondition;
 use futures::StreamExt as _;
 use futures::stream;
 use jiff::Timestamp;
@@ -115,7 +117,12 @@ pub(crate) async fn remove(context: &Context, retention: Retention, snapshot: &S
         each.extend(configs.into_iter().map(|it| (pool.to_owned(), it.clone())));
     }
     let removals = each.into_iter().map(async |(pool, config)| {
-        let result = context.requests.remove_config(&config).await;
+        let precondition = Precondition {
+            uid: Some(&config.uid),
+            resource_version: Some(&config.resource_version),
+        };
+        let configs = context.requests.objects::<MachineConfig>();
+        let result = configs.delete(&config.name, precondition).await;
         (pool, config.name, result)
     });
     let mut removals = stream::iter(removals).buffered(REMOVALS);

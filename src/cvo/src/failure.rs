@@ -270,13 +270,18 @@ fn classify(error: &ApplyError) -> (&'static str, &'static str, &'static str) {
     let wire::Error::Refused { status, .. } = request else {
         return DOWN;
     };
-    match (status.code, status.reason.as_str()) {
-        (404, _) | (409, "AlreadyExists") => (
+    let reason = status.reason.as_str();
+    if request.is_not_found() || (request.is_conflict() && reason == "AlreadyExists") {
+        return (
             "UpdatePayloadResourceNotFound",
             "resource may have been deleted",
             "some resources could not be updated",
-        ),
-        (409, _) => conflict(),
+        );
+    }
+    if request.is_conflict() {
+        return conflict();
+    }
+    match (status.code, reason) {
         (_, "ServerTimeout" | "TooManyRequests") | (429, _) => (
             "UpdatePayloadClusterOverloaded",
             "the server is overloaded and is not accepting updates",

@@ -8,13 +8,16 @@ use cluster::access::Access;
 use cluster::apply::{Applier, Error as ApplyError, Ownership};
 use cluster::discovery::ServedKind;
 use cluster::list::{self, ObjectHead};
+use cluster::objects::{self, Objects};
+use cluster::path;
 use cluster::wire::{self, ObjectEvent, PlainObject, RequestBody, escape};
 use futures::StreamExt as _;
 use http::Method;
 use release::inventory::Entry;
 use release::manifest::ObjectId;
 use release::version_hash::VersionHash;
-use serde_json::{Value, json};
+use serde::de::IgnoredAny;
+use serde_json::Value;
 use tokio::sync::OnceCell;
 
 /// Field manager: OpenShift's version operator has the same, so that its fields become ours.
@@ -260,15 +263,11 @@ impl Hands {
         listing: &Listing,
         object: &Value,
     ) -> Result<bool, ApplyError> {
-        let path = listing.path(id);
-        let collection = path.rsplit_once('/').map_or(path.as_str(), |(all, _)| all);
-        let path = format!("{collection}?fieldManager={MANAGER}");
-        let body = RequestBody::Object(object);
-        match self.access.send::<Value>(Method::POST, &path, body).await {
-            Ok(_) => Ok(true),
-            Err(error) if error.code() == Some(409) => Ok(false),
-            Err(source) => Err(request_error(id, source)),
-        }
+        let all = listing.served.within(&id.namespace);
+        let objects = Objects::<IgnoredAny>::at(&self.access, all).manager(MANAGER);
+        let created = wire::unless_conflict(objects.create(object).await);
+        let created = created.map_err(|source| request_error(id, source))?;
+        Ok(created.is_some())
     }
 
     /// Reads an object.
@@ -286,13 +285,8 @@ impl Hands {
     /// # Errors
     /// What came of the request; that it does not exist is none.
     pub async fn delete(&self, id: &ObjectId, path: &str) -> Result<(), ApplyError> {
-        let options = json!({ "propagationPolicy": "Background" });
-        let body = RequestBody::Object(&options);
-        match self.access.send::<Value>(Method::DELETE, path, body).await {
-            Ok(_) => Ok(()),
-            Err(error) if error.code() == Some(404) => Ok(()),
-            Err(source) => Err(request_error(id, source)),
-        }
+        let deleted = objects::delete_in_background(&self.access, path).await;
+        deleted.map_err(|source| request_error(id, source))
     }
 
     /// Removes an object and waits until it is gone, so that another one can take its place.
@@ -303,9 +297,9 @@ impl Hands {
         self.delete(id, path).await?;
         let mut last = Ok(());
         for _ in 0..GONE_READS {
-            match self.access.get::<Value>(path).await {
-                Err(error) if error.code() == Some(404) => return Ok(()),
-                Ok(_) => {}
+            match self.access.find::<IgnoredAny>(path).await {
+                Ok(None) => return Ok(()),
+                Ok(Some(_)) => {}
                 Err(source) => last = Err(request_error(id, source)),
             }
             tokio::time::sleep(REOPEN).await;
@@ -336,12 +330,8 @@ impl Hands {
     /// # Errors
     /// What came of the request.
     pub async fn setting(&self, plural: &str) -> Result<Option<Value>, wire::Error> {
-        let path = format!("/apis/config.openshift.io/v1/{plural}/cluster");
-        match self.access.get(&path).await {
-            Ok(object) => Ok(Some(object)),
-            Err(error) if error.code() == Some(404) => Ok(None),
-            Err(error) => Err(error),
-        }
+        let all = path::untyped("config.openshift.io/v1", None, plural);
+        Objects::at(&self.access, all).get("cluster").await
     }
 
     /// Calls `look` with an object each time that it changes, until that yields something. Never
@@ -352,8 +342,7 @@ impl Hands {
         id: &ObjectId,
         mut look: impl FnMut(&Value) -> Option<T>,
     ) -> T {
-        let path = listing.path(id);
-        let collection = path.rsplit_once('/').map_or(path.as_str(), |(all, _)| all);
+        let collection = listing.served.within(&id.namespace);
         let selector = escape(&format!("metadata.name={}", id.name));
         let path =
             format!("{collection}?watch=true&timeoutSeconds={WATCH_SECS}&fieldSelector={selector}");
@@ -401,6 +390,8 @@ fn metadata_hash(head: &ObjectHead) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[tokio::test]

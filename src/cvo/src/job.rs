@@ -4,22 +4,20 @@ use std::time::Duration;
 
 use chassis::report::Chain;
 use cluster::access::Access;
-use cluster::wire::{self, ObjectEvent, RequestBody, escape};
+use cluster::objects::Objects;
+use cluster::path;
+use cluster::wire::{self, ObjectEvent, escape};
 use futures::StreamExt as _;
 use futures::stream::select;
-use http::Method;
-use serde_json::{Value, json};
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::Value;
 
 /// How long a watch lasts until it is opened again.
 const WATCH_SECS: u32 = 60;
 
 /// Time until a watch is opened again.
 const REOPEN: Duration = Duration::from_secs(1);
-
-/// Path of a namespace's Jobs.
-pub fn path(namespace: &str) -> String {
-    format!("/apis/batch/v1/namespaces/{namespace}/jobs")
-}
 
 /// Why a Job has not ended well.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,21 +38,6 @@ struct Seen {
     exit_code: Option<i64>,
 }
 
-/// Requests the removal of a Job and its pods, or of all that a query selects. That there is none
-/// is no error.
-///
-/// # Errors
-/// What came of the request.
-pub async fn remove(access: &Access, path: &str) -> Result<(), wire::Error> {
-    let options = json!({ "propagationPolicy": "Background" });
-    let body = RequestBody::Object(&options);
-    match access.send::<Value>(Method::DELETE, path, body).await {
-        Ok(_) => Ok(()),
-        Err(error) if error.code() == Some(404) => Ok(()),
-        Err(error) => Err(error),
-    }
-}
-
 /// Makes a Job and waits for its end: the last message of its container.
 ///
 /// # Errors
@@ -67,10 +50,8 @@ pub async fn run(
 ) -> Result<String, JobFailure> {
     let name = object.pointer("/metadata/name").and_then(Value::as_str);
     let name = name.unwrap_or_default();
-    let body = RequestBody::Object(object);
-    let made = access
-        .send::<Value>(Method::POST, &path(namespace), body)
-        .await;
+    let jobs = Objects::<Job>::in_namespace(access, namespace).read_as::<Value>();
+    let made = jobs.create(object).await;
     let made = made.map_err(|error| JobFailure {
         why: format!("cannot make Job {name}: {}", Chain(&error)),
         exit_code: None,
@@ -97,7 +78,7 @@ pub async fn run(
     if seen.exit_code.is_none() {
         // The watch of the Job was ahead of that of its pod.
         let query = format!("labelSelector={}", escape(&pods));
-        let pods = format!("/api/v1/namespaces/{namespace}/pods?{query}");
+        let pods = format!("{}?{query}", path::namespace::<Pod>(namespace));
         let listed = access.get(&pods).await;
         let listed: Value = listed.unwrap_or_else(|error| {
             tracing::debug!(error = %Chain(&error), "cannot read the pod of a Job");
@@ -130,8 +111,8 @@ async fn follow(
     };
     let job = query("fieldSelector", &format!("metadata.name={name}"));
     let pods = query("labelSelector", pods);
-    let job = format!("{}{job}", path(namespace));
-    let pods = format!("/api/v1/namespaces/{namespace}/pods{pods}");
+    let job = path::namespace::<Job>(namespace) + &job;
+    let pods = path::namespace::<Pod>(namespace) + &pods;
     loop {
         let opened = async {
             let jobs = access.watch::<Value>(&job).await?;
@@ -216,6 +197,8 @@ fn judge_container(status: &Value, is_main: bool, seen: &mut Seen) -> Option<Str
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     /// Requirement 12 of the known weaknesses: the state of the pull is said.

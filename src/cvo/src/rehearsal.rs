@@ -12,14 +12,12 @@ use api::machineconfiguration::{MachineConfig, MachineConfigPool, annotation};
 use chassis::report::Chain;
 use cluster::access::Access;
 use cluster::list::{ObjectHead, heads};
-use cluster::path;
-use cluster::wire::{self, RequestBody};
-use http::Method;
+use cluster::objects::{self, Objects};
+use cluster::{path, wire};
 use k8s_openapi::api::core::v1::Node;
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use tokio::time::Instant;
-
-use crate::job;
 
 /// How long all nodes together may take: they pull an image each, at the lowest priority.
 const LIMIT: Duration = Duration::from_mins(10);
@@ -132,14 +130,9 @@ pub async fn rehearse(
 /// Names a pool what it rehearses, or nothing.
 async fn name(access: &Access, pool: &str, config: Option<&str>) -> Result<(), wire::Error> {
     let change = json!({ "metadata": { "annotations": { (annotation::REHEARSE): config } } });
-    let path = path::object::<MachineConfigPool>(pool);
-    let body = RequestBody::MergePatch(&change);
-    match access.send::<Value>(Method::PATCH, &path, body).await {
-        Ok(_) => Ok(()),
-        // Deleted meanwhile: nothing of it is left.
-        Err(error) if error.code() == Some(404) => Ok(()),
-        Err(error) => Err(error),
-    }
+    let pools = Objects::<MachineConfigPool>::of_cluster(access).read_as::<IgnoredAny>();
+    // Of one that was deleted meanwhile nothing is left.
+    wire::found(pools.patch(pool, &change).await).map(drop)
 }
 
 /// Removes all that a rehearsal has made, this one or one of a process before. Failures are logged.
@@ -158,7 +151,8 @@ async fn remove(access: &Access) -> Result<(), wire::Error> {
     }
     for config in listed(access, &path::all::<MachineConfig>()).await? {
         if has(&config, annotation::REHEARSAL_OF) {
-            job::remove(access, &path::object::<MachineConfig>(&config.name)).await?;
+            objects::delete_in_background(access, &path::object::<MachineConfig>(&config.name))
+                .await?;
         }
     }
     Ok(())
@@ -166,10 +160,7 @@ async fn remove(access: &Access) -> Result<(), wire::Error> {
 
 /// Metadata of objects; none where the kind is not served.
 async fn listed(access: &Access, path: &str) -> Result<Vec<ObjectHead>, wire::Error> {
-    match heads(access, path).await {
-        Err(error) if error.code() == Some(404) => Ok(Vec::new()),
-        listed => listed,
-    }
+    Ok(wire::found(heads(access, path).await)?.unwrap_or_default())
 }
 
 #[cfg(test)]

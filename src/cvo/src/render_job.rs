@@ -9,8 +9,9 @@ use api::config::preflight::{
 use api::machineconfiguration::NAMESPACE;
 use chassis::report::Chain;
 use cluster::access::Access;
-use cluster::wire;
+use cluster::{objects, path, wire};
 use jiff::Timestamp;
+use k8s_openapi::api::batch::v1::Job;
 use release::inventory::Entry;
 use release::manifest::ObjectId;
 use serde_json::{Value, json};
@@ -216,8 +217,11 @@ pub async fn tidy(access: &Access) {
 
 async fn remove(access: &Access) -> Result<(), wire::Error> {
     let selector = wire::escape(&format!("{}={}", LABEL.0, LABEL.1));
-    let path = format!("{}?labelSelector={selector}", job::path(NAMESPACE));
-    job::remove(access, &path).await
+    let path = format!(
+        "{}?labelSelector={selector}",
+        path::namespace::<Job>(NAMESPACE)
+    );
+    objects::delete_in_background(access, &path).await
 }
 
 /// Image of the controller in the ConfigMap of images.

@@ -6,9 +6,12 @@ use std::time::Duration;
 
 use chassis::report::Chain;
 use cluster::access::Access;
-use cluster::wire;
+use cluster::{objects, path, wire};
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::scheduling::v1::PriorityClass;
 use md5::{Digest as _, Md5};
 use release::{MANIFESTS, RELEASE_MANIFESTS};
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use crate::job;
@@ -138,7 +141,7 @@ impl RetrievalJob {
         roots: (&Path, &Path),
     ) -> Result<(), String> {
         let failed = |what: &str, error: &wire::Error| format!("cannot {what}: {}", Chain(error));
-        let jobs = job::path(&self.namespace);
+        let jobs = path::namespace::<Job>(&self.namespace);
         let name = Self::name(version, image);
         let all: Value = access
             .get(&jobs)
@@ -148,7 +151,7 @@ impl RetrievalJob {
         let names = names.into_iter().flatten();
         let names = names.filter_map(|job| job.pointer("/metadata/name")?.as_str());
         for old in names.filter(|name| name.starts_with("version-")) {
-            let removed = job::remove(access, &format!("{jobs}/{old}")).await;
+            let removed = objects::delete_in_background(access, &format!("{jobs}/{old}")).await;
             removed.map_err(|error| failed(&format!("delete Job {old}"), &error))?;
         }
         let priority = priority_class(access).await;
@@ -162,12 +165,9 @@ impl RetrievalJob {
 
 /// The priority of the Job's pod: a class that does not exist has the pod refused.
 async fn priority_class(access: &Access) -> Result<&'static str, wire::Error> {
-    let path = format!("/apis/scheduling.k8s.io/v1/priorityclasses/{USER_CRITICAL}");
-    match access.get::<Value>(&path).await {
-        Ok(_) => Ok(USER_CRITICAL),
-        Err(error) if error.code() == Some(404) => Ok(CLUSTER_CRITICAL),
-        Err(error) => Err(error),
-    }
+    let path = path::object::<PriorityClass>(USER_CRITICAL);
+    let found = access.find::<IgnoredAny>(&path).await?;
+    Ok(found.map_or(CLUSTER_CRITICAL, |_| USER_CRITICAL))
 }
 
 #[cfg(test)]

@@ -7,14 +7,17 @@ mod cache;
 use std::path::Path;
 use std::time::Duration;
 
+use api::config::{ClusterVersion, cluster_version};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use chassis::report::Chain;
 use cluster::access::Access;
-use cluster::wire::RequestBody;
+use cluster::objects::Objects;
+use cluster::{path, wire};
 use futures::future::join_all;
-use http::{Method, StatusCode};
+use http::StatusCode;
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ConfigMap;
 use release::ImageDigest;
 use release::verification::SignatureTrust;
 use serde_json::Value;
@@ -120,10 +123,10 @@ impl Verifier<'_> {
     ///
     /// The field is read from the object as it is served, because not every definition has it.
     async fn places(&self) -> Result<Vec<Place>, String> {
-        let path = "/apis/config.openshift.io/v1/clusterversions/version";
+        let path = path::object::<ClusterVersion>(cluster_version::NAME);
         let object: Value = self
             .access
-            .get(path)
+            .get(&path)
             .await
             .map_err(|error| Chain(&error).to_string())?;
         let stores = object.pointer("/spec/signatureStores");
@@ -197,7 +200,7 @@ impl Verifier<'_> {
     }
 
     async fn authority(&self, name: &str) -> Result<String, String> {
-        let path = format!("/api/v1/namespaces/openshift-config/configmaps/{name}");
+        let path = path::namespaced::<ConfigMap>("openshift-config", name);
         let object: Value = self
             .access
             .get(&path)
@@ -210,8 +213,9 @@ impl Verifier<'_> {
 
     /// Signatures in `ConfigMap`s.
     async fn of_cluster(&self, digest: &ImageDigest) -> Result<Vec<Vec<u8>>, String> {
-        let label = cluster::wire::escape(LABEL);
-        let path = format!("/api/v1/namespaces/{NAMESPACE}/configmaps?labelSelector={label}");
+        let label = wire::escape(LABEL);
+        let maps = path::namespace::<ConfigMap>(NAMESPACE);
+        let path = format!("{maps}?labelSelector={label}");
         let list: Value = self
             .access
             .get(&path)
@@ -242,17 +246,12 @@ impl Verifier<'_> {
         if signatures.is_empty() {
             return Ok(());
         }
-        let all = format!("/api/v1/namespaces/{NAMESPACE}/configmaps");
-        let path = format!("{all}/{CACHE}");
-        let map = match self.access.get::<Value>(&path).await {
-            Ok(map) => Some(map),
-            Err(error) if error.code() == Some(404) => None,
-            Err(error) => return Err(Chain(&error).to_string()),
-        };
+        let said = |error: wire::Error| Chain(&error).to_string();
+        let maps = Objects::<ConfigMap>::in_namespace(self.access, NAMESPACE).read_as::<Value>();
+        let map = maps.get(CACHE).await.map_err(said)?;
         let mut change = cache::change(map.as_ref(), LABEL, digest, signatures);
         let made = if map.is_some() {
-            let body = RequestBody::MergePatch(&change);
-            self.access.send::<Value>(Method::PATCH, &path, body).await
+            maps.patch(CACHE, &change).await
         } else {
             if let Some(object) = change.as_object_mut() {
                 object.insert("apiVersion".to_owned(), "v1".into());
@@ -262,10 +261,9 @@ impl Verifier<'_> {
             if let Some(metadata) = metadata {
                 metadata.insert("name".to_owned(), CACHE.into());
             }
-            let body = RequestBody::Object(&change);
-            self.access.send::<Value>(Method::POST, &all, body).await
+            maps.create(&change).await
         };
-        made.map(drop).map_err(|error| Chain(&error).to_string())
+        made.map(drop).map_err(said)
     }
 }
 

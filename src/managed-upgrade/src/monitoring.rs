@@ -6,9 +6,11 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use chassis::report::Chain;
+use cluster::path;
 use http::header::AUTHORIZATION;
 use http::{Method, StatusCode};
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::{ConfigMap, Service};
 use serde_json::Value;
 use web::{Authorities, ClientSettings, Proxies, WebClient, WebRequest, WebResponse};
 
@@ -219,7 +221,7 @@ impl Monitoring {
             None if is_given => None,
             None => {
                 const MAP: &str = "serving-certs-ca-bundle";
-                let path = format!("/api/v1/namespaces/{NAMESPACE}/configmaps/{MAP}");
+                let path = path::namespaced::<ConfigMap>(NAMESPACE, MAP);
                 let map = requests.read(&path).await.map_err(|error| said(&error))?;
                 let map = map.ok_or_else(|| format!("there is no ConfigMap {NAMESPACE}/{MAP}"))?;
                 let text = map.pointer("/data/service-ca.crt").and_then(Value::as_str);
@@ -304,7 +306,7 @@ async fn service_port(
     service: &str,
     port: &str,
 ) -> Result<Option<u64>, String> {
-    let path = format!("/api/v1/namespaces/{namespace}/services/{service}");
+    let path = path::namespaced::<Service>(namespace, service);
     let found = requests.read(&path).await;
     let Some(found) = found.map_err(|error| Chain(&error).to_string())? else {
         return Ok(None);

@@ -8,12 +8,15 @@ use api::upgrade::{
     UpgradeConfig, UpgradeConfigSpec, UpgradeConfigStatus, UpgradePlan, plan, upgrade_config,
 };
 use cluster::access::Access;
-use cluster::path;
-use cluster::wire::{Error, RequestBody, escape};
-use http::Method;
-use k8s_openapi::api::core::v1::ConfigMap;
+use cluster::list::Select;
+use cluster::objects::{Objects, Precondition};
+use cluster::wire::{Error, RequestBody, found, unless_conflict};
+use cluster::{path, review};
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use serde::de::IgnoredAny;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::node_keeper::ForcedRemoval;
 use crate::node_keeper::pods::KeptPod;
@@ -21,13 +24,11 @@ use crate::node_keeper::pods::KeptPod;
 /// Field manager.
 const MANAGER: &str = "managed-upgrade-operator";
 
-/// Namespace of machines, and their paths.
-const MACHINE_API: &str = "/apis/machine.openshift.io/v1beta1/namespaces/openshift-machine-api";
+/// Group of the machine API, and the namespace of its objects.
+const MACHINE_API: (&str, &str) = ("machine.openshift.io/v1beta1", "openshift-machine-api");
 
-/// Objects asked for at once.
-const PAGE: usize = 250;
-
-/// Requests of the operator.
+/// Requests of the operator. A creation of what is there already, and a deletion of what another
+/// object replaced, are no errors.
 #[derive(Debug)]
 pub(crate) struct Requests {
     access: Arc<Access>,
@@ -39,13 +40,28 @@ impl Requests {
         Self { access, namespace }
     }
 
-    fn upgrade_path(&self) -> String {
-        path::namespaced::<UpgradeConfig>(&self.namespace, upgrade_config::NAME)
+    /// Objects below a path, as they are.
+    fn at(&self, path: String) -> Objects<'_, Value> {
+        Objects::at(&self.access, path).manager(MANAGER)
+    }
+
+    fn upgrades(&self) -> Objects<'_, UpgradeConfig> {
+        Objects::in_namespace(&self.access, &self.namespace).manager(MANAGER)
+    }
+
+    /// Objects of the machine API.
+    fn machine_api(&self, plural: &str) -> Objects<'_, Value> {
+        let (group, namespace) = MACHINE_API;
+        self.at(path::untyped(group, Some(namespace), plural))
+    }
+
+    fn jobs(&self) -> Objects<'_, Value> {
+        self.at(path::namespace::<Job>(&self.namespace))
     }
 
     /// The UpgradeConfig as it is now.
     pub(crate) async fn upgrade(&self) -> Result<Option<UpgradeConfig>, Error> {
-        found(self.access.get(&self.upgrade_path()).await)
+        self.upgrades().get(upgrade_config::NAME).await
     }
 
     /// Applies the status: all of it is this operator's.
@@ -64,11 +80,8 @@ impl Requests {
             },
             "status": status,
         });
-        let path = self.upgrade_path();
-        let path = format!("{path}/status?fieldManager={MANAGER}&force=true");
-        self.access
-            .send(Method::PATCH, &path, RequestBody::Apply(&object))
-            .await
+        let upgrades = self.upgrades().status();
+        upgrades.apply(upgrade_config::NAME, &object).await
     }
 
     /// Applies the plan. It goes with the UpgradeConfig.
@@ -91,11 +104,8 @@ impl Requests {
             },
             "data": { plan::KEY: plan.print() },
         });
-        let path = path::namespaced::<ConfigMap>(&self.namespace, plan::NAME);
-        let path = format!("{path}?fieldManager={MANAGER}&force=true");
-        let content = RequestBody::Apply(&object);
-        let _: IgnoredAny = self.access.send(Method::PATCH, &path, content).await?;
-        Ok(())
+        let maps = self.at(path::namespace::<ConfigMap>(&self.namespace));
+        maps.apply(plan::NAME, &object).await.map(drop)
     }
 
     /// Sets the finalizers, if the object is as it was read.
@@ -104,19 +114,14 @@ impl Requests {
         upgrade: &UpgradeConfig,
         finalizers: &[String],
     ) -> Result<(), Error> {
-        let change = json!({ "metadata": {
-            "resourceVersion": upgrade.metadata.resource_version, "finalizers": finalizers,
-        } });
-        self.change(&self.upgrade_path(), &change).await
+        let change = json!({ "metadata": { "finalizers": finalizers } });
+        self.change_upgrade(upgrade, change).await
     }
 
     /// Sets annotations; null removes one.
     pub(crate) async fn annotate(&self, annotations: &Value) -> Result<UpgradeConfig, Error> {
         let change = json!({ "metadata": { "annotations": annotations } });
-        let path = format!("{}?fieldManager={MANAGER}", self.upgrade_path());
-        self.access
-            .send(Method::PATCH, &path, RequestBody::MergePatch(&change))
-            .await
+        self.upgrades().patch(upgrade_config::NAME, &change).await
     }
 
     /// Sets the version of an UpgradeConfig, if the object is as it was read.
@@ -125,11 +130,15 @@ impl Requests {
         upgrade: &UpgradeConfig,
         version: &str,
     ) -> Result<(), Error> {
-        let change = json!({
-            "metadata": { "resourceVersion": upgrade.metadata.resource_version },
-            "spec": { "desired": { "version": version } },
-        });
-        self.change(&self.upgrade_path(), &change).await
+        let change = json!({ "spec": { "desired": { "version": version } } });
+        self.change_upgrade(upgrade, change).await
+    }
+
+    async fn change_upgrade(&self, upgrade: &UpgradeConfig, change: Value) -> Result<(), Error> {
+        let upgrades = self.upgrades().read_as::<IgnoredAny>();
+        let version = upgrade.metadata.resource_version.as_deref();
+        let changed = upgrades.patch_if(upgrade_config::NAME, version, change);
+        changed.await.map(drop)
     }
 
     /// Creates the UpgradeConfig. One that is there stays.
@@ -140,69 +149,54 @@ impl Requests {
             "metadata": { "name": upgrade_config::NAME, "namespace": self.namespace },
             "spec": spec,
         });
-        let path = path::namespace::<UpgradeConfig>(&self.namespace);
-        self.create(&format!("{path}?fieldManager={MANAGER}"), &object)
-            .await
+        let upgrades = self.upgrades().read_as::<IgnoredAny>();
+        unless_conflict(upgrades.create(&object).await).map(drop)
     }
 
     /// Deletes this very UpgradeConfig.
     pub(crate) async fn delete_upgrade(&self, upgrade: &UpgradeConfig) -> Result<(), Error> {
-        let options = json!({
-            "apiVersion": "v1", "kind": "DeleteOptions",
-            "preconditions": { "uid": upgrade.metadata.uid },
-        });
-        let path = self.upgrade_path();
-        let content = RequestBody::Object(&options);
-        let answer: Result<IgnoredAny, Error> =
-            self.access.send(Method::DELETE, &path, content).await;
-        gone(answer)
+        let precondition = Precondition::uid(upgrade.metadata.uid.as_deref());
+        let upgrades = self.upgrades();
+        let deleted = upgrades.delete(upgrade_config::NAME, precondition);
+        unless_conflict(deleted.await).map(drop)
     }
 
     /// Changes what ClusterVersion asks for; the object after it.
     pub(crate) async fn change_version(&self, change: &Value) -> Result<ClusterVersion, Error> {
-        let path = path::object::<ClusterVersion>(cluster_version::NAME);
-        let path = format!("{path}?fieldManager={MANAGER}");
-        self.access
-            .send(Method::PATCH, &path, RequestBody::MergePatch(change))
-            .await
+        let versions = Objects::<ClusterVersion>::of_cluster(&self.access).manager(MANAGER);
+        versions.patch(cluster_version::NAME, change).await
     }
 
     /// MachineSets; none where the cluster has no machine API.
     pub(crate) async fn machine_sets(&self) -> Result<Vec<Value>, Error> {
-        self.list(&format!("{MACHINE_API}/machinesets")).await
+        list(&self.machine_api("machinesets"), Select::All).await
     }
 
     /// Machines; none where the cluster has no machine API.
     pub(crate) async fn machines(&self) -> Result<Vec<Value>, Error> {
-        self.list(&format!("{MACHINE_API}/machines")).await
+        list(&self.machine_api("machines"), Select::All).await
     }
 
     /// Creates a MachineSet. One of that name that is there stays.
     pub(crate) async fn create_machine_set(&self, set: &Value) -> Result<(), Error> {
-        let path = format!("{MACHINE_API}/machinesets?fieldManager={MANAGER}");
-        self.create(&path, set).await
+        unless_conflict(self.machine_api("machinesets").create(set).await).map(drop)
     }
 
     /// Deletes a MachineSet.
     pub(crate) async fn delete_machine_set(&self, name: &str) -> Result<(), Error> {
-        let path = format!("{MACHINE_API}/machinesets/{}", escape(name));
-        let answer: Result<IgnoredAny, Error> = self
-            .access
-            .send(Method::DELETE, &path, RequestBody::Empty)
-            .await;
-        gone(answer)
+        let sets = self.machine_api("machinesets");
+        unless_conflict(sets.delete_with(name, RequestBody::Empty).await).map(drop)
     }
 
     /// PodDisruptionBudgets of all namespaces.
     pub(crate) async fn budgets(&self) -> Result<Vec<Value>, Error> {
-        self.list("/apis/policy/v1/poddisruptionbudgets").await
+        list(&self.at(path::all::<PodDisruptionBudget>()), Select::All).await
     }
 
     /// Pods of a node.
     pub(crate) async fn pods_of(&self, node: &str) -> Result<Vec<Value>, Error> {
-        let node = escape(node);
-        let path = format!("/api/v1/pods?fieldSelector=spec.nodeName%3D{node}&");
-        self.list_from(path).await
+        let selector = format!("spec.nodeName={node}");
+        list(&self.at(path::all::<Pod>()), Select::Fields(&selector)).await
     }
 
     /// Removes this very pod.
@@ -211,28 +205,24 @@ impl Requests {
         pod: &KeptPod,
         removal: ForcedRemoval,
     ) -> Result<(), Error> {
-        let mut options = Map::from_iter([
-            ("apiVersion".to_owned(), json!("v1")),
-            ("kind".to_owned(), json!("DeleteOptions")),
-            ("preconditions".to_owned(), json!({ "uid": pod.uid })),
-        ]);
-        if removal == ForcedRemoval::Delete {
-            options.insert("gracePeriodSeconds".to_owned(), json!(0));
-        }
-        let options = Value::Object(options);
-        let change = json!({ "metadata": { "uid": pod.uid, "finalizers": null } });
-        let mut path = pod_path(pod);
-        let (method, content) = match removal {
-            ForcedRemoval::End | ForcedRemoval::Delete => {
-                (Method::DELETE, RequestBody::Object(&options))
+        let pods = self.at(path::namespace::<Pod>(&pod.namespace));
+        let precondition = Precondition::uid(Some(&pod.uid));
+        let mut options = precondition.options();
+        let removed = match removal {
+            ForcedRemoval::End => pods.delete(&pod.name, precondition).await,
+            ForcedRemoval::Delete => {
+                if let Some(options) = options.as_object_mut() {
+                    options.insert("gracePeriodSeconds".to_owned(), json!(0));
+                }
+                let options = RequestBody::Object(&options);
+                pods.delete_with(&pod.name, options).await
             }
             ForcedRemoval::ClearFinalizers => {
-                path = format!("{path}?fieldManager={MANAGER}");
-                (Method::PATCH, RequestBody::MergePatch(&change))
+                let change = json!({ "metadata": { "uid": pod.uid, "finalizers": null } });
+                found(pods.patch(&pod.name, &change).await).map(drop)
             }
         };
-        let answer: Result<IgnoredAny, Error> = self.access.send(method, &path, content).await;
-        gone(answer)
+        unless_conflict(removed).map(drop)
     }
 
     /// Sets the lease of a node's drain, or removes it.
@@ -243,115 +233,46 @@ impl Requests {
     ) -> Result<(), Error> {
         let lease = lease.map(ToString::to_string);
         let change = json!({ "metadata": { "annotations": { annotation::DRAIN_LEASE: lease } } });
-        let path = format!("/api/v1/nodes/{}", escape(node));
-        match self.change(&path, &change).await {
-            Err(error) if error.code() != Some(404) => Err(error),
-            Ok(()) | Err(_) => Ok(()),
-        }
+        let nodes = Objects::<Node>::of_cluster(&self.access).manager(MANAGER);
+        let nodes = nodes.read_as::<IgnoredAny>();
+        found(nodes.patch(node, &change).await).map(drop)
     }
 
     /// A Job in the operator's namespace.
     pub(crate) async fn job(&self, name: &str) -> Result<Option<Value>, Error> {
-        let path = format!("{}/{}", self.jobs_path(), escape(name));
-        self.read(&path).await
+        self.jobs().get(name).await
     }
 
     /// Creates a Job in the operator's namespace. One of that name that is there stays.
     pub(crate) async fn create_job(&self, job: &Value) -> Result<(), Error> {
-        let path = format!("{}?fieldManager={MANAGER}", self.jobs_path());
-        self.create(&path, job).await
-    }
-
-    fn jobs_path(&self) -> String {
-        format!("/apis/batch/v1/namespaces/{}/jobs", self.namespace)
+        unless_conflict(self.jobs().create(job).await).map(drop)
     }
 
     /// Has the file integrity database initialised.
     pub(crate) async fn initialise_file_integrity(&self) -> Result<(), Error> {
-        const PATH: &str = "/apis/fileintegrity.openshift.io/v1alpha1/namespaces/\
-                            openshift-file-integrity/fileintegrities/osd-fileintegrity";
+        let namespace = Some("openshift-file-integrity");
+        let group = "fileintegrity.openshift.io/v1alpha1";
+        let objects = self.at(path::untyped(group, namespace, "fileintegrities"));
         let key = "file-integrity.openshift.io/re-init";
         let change = json!({ "metadata": { "annotations": { key: "" } } });
-        self.change(PATH, &change).await
+        objects.patch("osd-fileintegrity", &change).await.map(drop)
     }
 
     /// An object of another component, or none.
     pub(crate) async fn read(&self, path: &str) -> Result<Option<Value>, Error> {
-        found(self.access.get(path).await)
+        self.access.find(path).await
     }
 
     /// A token of the account by which Prometheus and Alertmanager are asked, for a day.
     pub(crate) async fn monitoring_token(&self) -> Result<String, Error> {
-        const PATH: &str =
-            "/api/v1/namespaces/openshift-monitoring/serviceaccounts/prometheus-k8s/token";
-        let request = json!({
-            "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
-            "spec": { "expirationSeconds": 86_400 },
-        });
-        let answer: Value = self
-            .access
-            .send(Method::POST, PATH, RequestBody::Object(&request))
-            .await?;
-        let token = answer.pointer("/status/token").and_then(Value::as_str);
-        Ok(token.unwrap_or_default().to_owned())
-    }
-
-    async fn create(&self, path: &str, object: &Value) -> Result<(), Error> {
-        let content = RequestBody::Object(object);
-        let answer: Result<IgnoredAny, Error> = self.access.send(Method::POST, path, content).await;
-        match answer {
-            Err(error) if error.code() != Some(409) => Err(error),
-            Ok(_) | Err(_) => Ok(()),
-        }
-    }
-
-    async fn change(&self, path: &str, change: &Value) -> Result<(), Error> {
-        let path = format!("{path}?fieldManager={MANAGER}");
-        let content = RequestBody::MergePatch(change);
-        let _: IgnoredAny = self.access.send(Method::PATCH, &path, content).await?;
-        Ok(())
-    }
-
-    async fn list(&self, path: &str) -> Result<Vec<Value>, Error> {
-        self.list_from(format!("{path}?")).await
-    }
-
-    /// The same from a path that ends with its query, open for more.
-    async fn list_from(&self, path: String) -> Result<Vec<Value>, Error> {
-        let mut items = Vec::new();
-        let mut next = String::new();
-        loop {
-            let url = format!("{path}limit={PAGE}{next}");
-            let Some(page) = found::<Value>(self.access.get(&url).await)? else {
-                return Ok(items);
-            };
-            let found = page.get("items").and_then(Value::as_array);
-            items.extend(found.into_iter().flatten().cloned());
-            match page.pointer("/metadata/continue").and_then(Value::as_str) {
-                None | Some("") => return Ok(items),
-                Some(token) => next = format!("&continue={}", escape(token)),
-            }
-        }
+        let account = ("openshift-monitoring", "prometheus-k8s");
+        let spec = json!({ "expirationSeconds": 86_400 });
+        let token = review::account_token(&self.access, account, &spec).await?;
+        Ok(token.unwrap_or_default())
     }
 }
 
-fn pod_path(pod: &KeptPod) -> String {
-    let (namespace, name) = (escape(&pod.namespace), escape(&pod.name));
-    format!("/api/v1/namespaces/{namespace}/pods/{name}")
-}
-
-fn found<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {
-    match answer {
-        Ok(object) => Ok(Some(object)),
-        Err(error) if error.code() == Some(404) => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-/// What is gone already needs no deletion, and what another object replaced (409) neither.
-fn gone(answer: Result<IgnoredAny, Error>) -> Result<(), Error> {
-    match answer {
-        Err(error) if !matches!(error.code(), Some(404 | 409)) => Err(error),
-        Ok(_) | Err(_) => Ok(()),
-    }
+/// Objects as they are; none where the API has no such kind.
+async fn list(objects: &Objects<'_, Value>, select: Select<'_>) -> Result<Vec<Value>, Error> {
+    Ok(found(objects.list(select).await)?.unwrap_or_default())
 }

@@ -10,7 +10,8 @@ use serde::Deserialize;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use cluster::access::Access;
-use cluster::wire::{self, ObjectEvent};
+use cluster::path;
+use cluster::wire::{self, ObjectEvent, escape};
 
 mod evict;
 mod filter;
@@ -25,6 +26,12 @@ pub use progress::{Blocked, Progress};
 
 use pace::{Stillness, pause};
 use progress::ProgressReporter;
+
+/// Path of the pods of a node, with its query.
+pub fn pods_of(node: &str) -> String {
+    let pods = path::untyped("v1", None, "pods");
+    format!("{pods}?fieldSelector=spec.nodeName%3D{}", escape(node))
+}
 
 /// First and longest wait after an answer that says nothing about the pod: no connection, an
 /// internal error.
@@ -144,7 +151,7 @@ impl Drain<'_> {
         reporter: &mut ProgressReporter,
         report: &mut impl FnMut(&Progress),
     ) -> Result<bool, wire::Error> {
-        let path = format!("/api/v1/pods?fieldSelector=spec.nodeName%3D{}", self.node);
+        let path = pods_of(self.node);
         let list: List = self.access.get(&path).await?;
         self.adopt(leavers, &list.items);
         if leavers.pods.is_empty() {

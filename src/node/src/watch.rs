@@ -12,6 +12,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::view::Node;
 use cluster::access::{Access, SILENCE};
+use cluster::path;
 use cluster::wire::{self, ObjectEvent};
 
 /// How long one watch is asked to last, at most. The API server ends it then and we resume where we
@@ -110,7 +111,8 @@ async fn follow(
 
 fn path(name: &str, position: Option<&str>, length: Duration) -> String {
     let mut path = format!(
-        "/api/v1/nodes?fieldSelector=metadata.name%3D{name}&watch=true&allowWatchBookmarks=true&timeoutSeconds={}",
+        "{}?fieldSelector=metadata.name%3D{name}&watch=true&allowWatchBookmarks=true&timeoutSeconds={}",
+        path::untyped("v1", None, "nodes"),
         length.as_secs()
     );
     if let Some(position) = position {

@@ -16,6 +16,7 @@ use tokio::time::Instant;
 use crate::view::Node;
 use crate::watch::ObservedNode;
 use cluster::access::Access;
+use cluster::path;
 use cluster::wire::{self, RequestBody};
 
 /// How many orders may wait; as upstream's writer.
@@ -222,10 +223,7 @@ impl Worker {
                 Some(patch) => self.send(&patch).await,
                 None => Ok(known),
             };
-            if result
-                .as_ref()
-                .is_err_and(|error| error.code() == Some(409))
-            {
+            if result.as_ref().is_err_and(wire::Error::is_conflict) {
                 // It is another than was known: decided anew, from what it is.
                 self.read().await;
             }
@@ -288,9 +286,12 @@ impl Worker {
         }
     }
 
+    fn path(&self) -> String {
+        path::untyped("v1", None, "nodes") + "/" + &self.node
+    }
+
     async fn read(&mut self) {
-        let object = format!("/api/v1/nodes/{}", self.node);
-        match self.access.get::<Node>(&object).await {
+        match self.access.get::<Node>(&self.path()).await {
             Ok(node) => self.written = Some((Arc::new(node), Instant::now())),
             Err(error) => {
                 tracing::debug!(node = %self.node, error = %Chain(&error), "cannot read the node anew");
@@ -299,10 +300,9 @@ impl Worker {
     }
 
     async fn send(&mut self, patch: &Value) -> Result<Arc<Node>, wire::Error> {
-        let object = format!("/api/v1/nodes/{}", self.node);
         let node: Node = self
             .access
-            .send(Method::PATCH, &object, RequestBody::MergePatch(patch))
+            .send(Method::PATCH, &self.path(), RequestBody::MergePatch(patch))
             .await?;
         let node = Arc::new(node);
         self.written = Some((Arc::clone(&node), Instant::now()));

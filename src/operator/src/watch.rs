@@ -215,7 +215,7 @@ pub(crate) async fn follow<K: Watched>(
                 unknown = UNKNOWN.0;
                 follower.watch_from(position, &mut pace).await;
             }
-            Err(error) if scope.is_optional && error.code() == Some(404) => {
+            Err(error) if scope.is_optional && error.is_not_found() => {
                 follower.has_none();
                 tokio::time::sleep(unknown).await;
                 unknown = (unknown * 2).min(UNKNOWN.1);
@@ -335,7 +335,7 @@ impl<K: Watched> Follower<'_, K> {
                     );
                     return false;
                 }
-                Err(error) if error.code() == Some(404) => return false,
+                Err(error) if error.is_not_found() => return false,
                 Err(error) => warn::<K>(&error),
             }
             tokio::time::sleep(pace.next_delay()).await;
@@ -355,7 +355,7 @@ impl<K: Watched> Follower<'_, K> {
 /// How a watch ended that failed. A kind that is not served any more is listed, as one that never
 /// was.
 fn ended<K: Watched>(error: &Error) -> WatchEnd {
-    if matches!(error.code(), Some(404 | 410)) {
+    if error.is_not_found() || error.code() == Some(410) {
         return WatchEnd::Expired;
     }
     warn::<K>(error);

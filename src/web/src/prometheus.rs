@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use chassis::report::Chain;
 use cluster::access::Access;
+use cluster::path;
 use cluster::wire::escape;
 use http::header::AUTHORIZATION;
 use serde_json::Value;
@@ -30,9 +31,6 @@ const MAX_BYTES: usize = 1 << 20;
 /// Host of the cluster's metrics, by its Service.
 const HOST: &str = "thanos-querier.openshift-monitoring.svc.cluster.local";
 const PORT: u16 = 9091;
-
-/// Path of that Service.
-const SERVICE: &str = "/api/v1/namespaces/openshift-monitoring/services/thanos-querier";
 
 /// Which server is read.
 #[derive(Debug, Clone, Default)]
@@ -122,7 +120,8 @@ impl MetricsServer {
 
 /// Address of the Service: a host's resolver does not know its name.
 async fn address(access: &Access) -> Result<SocketAddr, String> {
-    let service: Result<Value, _> = access.get(SERVICE).await;
+    let services = path::untyped("v1", Some("openshift-monitoring"), "services");
+    let service: Result<Value, _> = access.get(&format!("{services}/thanos-querier")).await;
     let service = service.map_err(|error| Chain(&error).to_string())?;
     let address = service.pointer("/spec/clusterIP").and_then(Value::as_str);
     let address: Option<IpAddr> = address.and_then(|address| address.parse().ok());

@@ -367,7 +367,7 @@ async fn what_cannot_be_followed_is_named_and_a_change_before_the_start_is_follo
         ),
         (
             nowhere.as_str(),
-            "False spec.desired.image: https://127.0.0.1:1/v2/openshift/release/manifests/sha256:",
+            "False spec.desired.image: image 127.0.0.1:1/openshift/release@sha256:",
         ),
     ] {
         let mut by_image = spec(far, NEW);
@@ -452,7 +452,7 @@ async fn servers_of_alerts_that_are_away_hold_an_upgrade_and_a_closed_window_end
     cluster.schedule(NEW, 0).await?;
     let process = cluster.run()?;
     let gate = "ClusterHealthyBeforeUpgrade";
-    let unknown = "False cannot tell which alerts fire: http://";
+    let unknown = "False cannot tell which alerts fire: cannot read http://";
     cluster.until_said(gate, unknown).await?;
     // It is there, and has scraped nothing: the operator, which it would scrape, is away.
     drop(process);

@@ -1,10 +1,10 @@
-//! What a source file names: the modules inside it, what its `use` declarations import, and the
-//! other paths in its text. Items that are compiled for tests alone are left out.
+//! What a source file names: the modules inside it, what its `use` declarations import, the other
+//! paths in its text, and its literals. Items that are compiled for tests alone are left out.
 
 use proc_macro2::{Delimiter, Literal, Spacing, TokenStream, TokenTree};
 
 /// A path, name by name.
-pub(super) type Names = Vec<String>;
+pub(crate) type Names = Vec<String>;
 
 /// First words of an item, behind its attributes and `pub`.
 const ITEMS: &[&str] = &[
@@ -27,13 +27,15 @@ const ITEMS: &[&str] = &[
 
 /// What a source file names.
 #[derive(Debug, Default)]
-pub(super) struct Naming {
+pub(crate) struct Naming {
     /// Modules inside it that have a file of their own.
     pub(super) modules: Names,
     /// What its `use` declarations import, wherever they stand.
     pub(super) imports: Vec<Import>,
     /// All other paths of two names or more.
     pub(super) paths: Vec<Names>,
+    /// Its strings and numbers, as they are written; no comments.
+    pub(crate) literals: Names,
 }
 
 /// One path of a `use` declaration.
@@ -46,7 +48,7 @@ pub(super) struct Import {
 
 impl Naming {
     /// Reads the text of a file.
-    pub(super) fn of(text: &str) -> Self {
+    pub(crate) fn of(text: &str) -> Self {
         let mut this = Self::default();
         this.read(&trees(text.parse().unwrap()), 0);
         this
@@ -105,7 +107,7 @@ impl Naming {
                     }
                 }
                 TokenTree::Group(group) => self.read(&trees(group.stream()), depth),
-                TokenTree::Literal(_) => {}
+                TokenTree::Literal(literal) => self.literals.push(literal.to_string()),
             }
         }
     }

@@ -4,6 +4,7 @@ use anyhow::{Context as _, bail};
 use api::config::{ClusterVersion, cluster_version};
 use api::upgrade::{NAMESPACE, UpgradeConfig, UpgradePlan, plan, upgrade_config};
 use cluster::access::Access;
+use cluster::objects::{Objects, Precondition};
 use cluster::path;
 use cluster::wire::{self, RequestBody};
 use http::Method;
@@ -27,11 +28,8 @@ impl ManagedHands {
 
     /// The UpgradeConfig, or none.
     pub(super) async fn upgrade(&self) -> anyhow::Result<Option<UpgradeConfig>> {
-        match self.access.get(&upgrade_path()).await {
-            Ok(upgrade) => Ok(Some(upgrade)),
-            Err(error) if error.code() == Some(404) => Ok(None),
-            Err(error) => Err(error).context("cannot read the UpgradeConfig"),
-        }
+        let upgrade = self.access.find(&upgrade_path()).await;
+        upgrade.context("cannot read the UpgradeConfig")
     }
 
     /// The UpgradeConfig, and the operator's plan.
@@ -39,7 +37,7 @@ impl ManagedHands {
         &self,
     ) -> anyhow::Result<(Option<UpgradeConfig>, Option<UpgradePlan>)> {
         let path = path::namespaced::<ConfigMap>(NAMESPACE, plan::NAME);
-        let (upgrade, map) = tokio::join!(self.upgrade(), self.access.get::<ConfigMap>(&path));
+        let (upgrade, map) = tokio::join!(self.upgrade(), self.access.find(&path));
         Ok((upgrade?, read_plan(map)))
     }
 
@@ -50,52 +48,47 @@ impl ManagedHands {
     }
 
     pub(super) async fn create(&self, object: &Value, is_dry: bool) -> anyhow::Result<()> {
-        let path = path::namespace::<UpgradeConfig>(NAMESPACE);
-        let body = RequestBody::Object(object);
-        self.send(Method::POST, &path, body, is_dry).await
+        changed(self.upgrades(is_dry).create(object).await)
     }
 
     pub(super) async fn change(&self, patch: &Value, is_dry: bool) -> anyhow::Result<()> {
-        let body = RequestBody::MergePatch(patch);
-        self.send(Method::PATCH, &upgrade_path(), body, is_dry)
-            .await
+        let upgrades = self.upgrades(is_dry);
+        changed(upgrades.patch(upgrade_config::NAME, patch).await)
     }
 
     /// Deletes the UpgradeConfig if it is as it was read: it may have started since.
     pub(super) async fn delete(&self, upgrade: &UpgradeConfig, is_dry: bool) -> anyhow::Result<()> {
-        let metadata = &upgrade.metadata;
-        let options = json!({
-            "apiVersion": "v1", "kind": "DeleteOptions",
-            "preconditions": {
-                "uid": metadata.uid, "resourceVersion": metadata.resource_version
-            },
-            "dryRun": if is_dry { json!(["All"]) } else { Value::Null },
-        });
+        let precondition = Precondition {
+            uid: upgrade.metadata.uid.as_deref(),
+            resource_version: upgrade.metadata.resource_version.as_deref(),
+        };
+        let mut options = precondition.options();
+        if let (true, Some(options)) = (is_dry, options.as_object_mut()) {
+            options.insert("dryRun".to_owned(), json!(["All"]));
+        }
         let body = RequestBody::Object(&options);
-        self.send(Method::DELETE, &upgrade_path(), body, is_dry)
-            .await
+        // Unlike elsewhere, one that is gone is an error: the administrator named it.
+        changed(
+            self.access
+                .send(Method::DELETE, &upgrade_path(), body)
+                .await,
+        )
     }
 
-    async fn send(
-        &self,
-        method: Method,
-        path: &str,
-        body: RequestBody<'_>,
-        is_dry: bool,
-    ) -> anyhow::Result<()> {
-        let dry = if is_dry { "&dryRun=All" } else { "" };
-        let path = if method == Method::DELETE {
-            path.to_owned()
-        } else {
-            format!("{path}?fieldManager=slipway{dry}")
-        };
-        match self.access.send::<IgnoredAny>(method, &path, body).await {
-            Ok(_) => Ok(()),
-            Err(error) if error.code() == Some(409) => {
-                bail!("the UpgradeConfig was changed meanwhile: try again")
-            }
-            Err(error) => Err(error).context("cannot change the UpgradeConfig"),
+    fn upgrades(&self, is_dry: bool) -> Objects<'_, IgnoredAny> {
+        let upgrades = Objects::<UpgradeConfig>::in_namespace(&self.access, NAMESPACE);
+        upgrades.manager("slipway").dry_run(is_dry).read_as()
+    }
+}
+
+/// What came of a change, for the administrator.
+fn changed(result: Result<IgnoredAny, wire::Error>) -> anyhow::Result<()> {
+    match result {
+        Ok(_) => Ok(()),
+        Err(error) if error.is_conflict() => {
+            bail!("the UpgradeConfig was changed meanwhile: try again")
         }
+        Err(error) => Err(error).context("cannot change the UpgradeConfig"),
     }
 }
 
@@ -104,11 +97,10 @@ fn upgrade_path() -> String {
 }
 
 /// The operator's plan. OpenShift's own keeps none, and without it less is known.
-fn read_plan(map: Result<ConfigMap, wire::Error>) -> Option<UpgradePlan> {
+fn read_plan(map: Result<Option<ConfigMap>, wire::Error>) -> Option<UpgradePlan> {
     let name = format!("ConfigMap {NAMESPACE}/{}", plan::NAME);
     let map = match map {
-        Ok(map) => map,
-        Err(error) if error.code() == Some(404) => return None,
+        Ok(map) => map?,
         Err(error) => {
             let error = anyhow::Error::from(error);
             warn(&format!("cannot read {name}: {error:#}"));

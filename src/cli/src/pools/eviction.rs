@@ -1,9 +1,9 @@
 //! Which pods a drain of a node would evict, and what the API server answers now.
 
 use cluster::access::Access;
-use cluster::wire::{self, escape};
+use cluster::wire;
 use futures::{StreamExt as _, stream};
-use node::drain::{EvictionAnswer, Pod, Verdict, judge, try_eviction};
+use node::drain::{EvictionAnswer, Pod, Verdict, judge, pods_of, try_eviction};
 use serde::{Deserialize, Serialize};
 
 /// Evictions that are tried at once.
@@ -50,11 +50,7 @@ pub(super) async fn try_drain(
     access: &Access,
     node: &str,
 ) -> Result<Vec<EvictionTrial>, wire::Error> {
-    let path = format!(
-        "/api/v1/pods?fieldSelector=spec.nodeName%3D{}",
-        escape(node)
-    );
-    let pods: Pods = access.get(&path).await?;
+    let pods: Pods = access.get(&pods_of(node)).await?;
     let trials = pods.items.into_iter().map(|pod| async move {
         let answer = match judge(&pod, None) {
             Verdict::Skip(_) => return None,

@@ -7,9 +7,11 @@ use std::io::IsTerminal as _;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use api::config::{ClusterVersion, cluster_version};
 use api::machineconfiguration::MachineConfigPool;
 use api::machineconfiguration::node_status::Reading;
 use cluster::access::Access;
+use cluster::path;
 use display::ink::Ink;
 use display::live::{LiveHeading, LiveNode, LiveView, Medium, ScreenSize};
 use jiff::Timestamp;
@@ -106,10 +108,10 @@ async fn observe(access: &Access, name: Option<&str>) -> anyhow::Result<Frame> {
 
 /// ClusterVersion; none in a cluster that has none, or for a user who may not read it.
 async fn cluster_version(access: &Access) -> anyhow::Result<Option<ClusterObject>> {
-    const VERSION: &str = "/apis/config.openshift.io/v1/clusterversions/version";
-    match access.get(VERSION).await {
-        Ok(version) => Ok(Some(version)),
-        Err(error) if matches!(error.code(), Some(403 | 404)) => Ok(None),
+    let path = path::object::<ClusterVersion>(cluster_version::NAME);
+    match access.find(&path).await {
+        Err(error) if error.code() == Some(403) => Ok(None),
+        Ok(version) => Ok(version),
         Err(error) => Err(error).context("cannot read ClusterVersion version"),
     }
 }

@@ -3,32 +3,34 @@
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
+use api::config::{ClusterOperator, ClusterVersion, cluster_version::NAME};
+use api::machineconfiguration::{MachineConfig, MachineConfigPool, NAMESPACE};
 use cluster::access::Access;
+use cluster::objects::Objects;
+use cluster::path;
 use cluster::wire::{self, RequestBody};
 use http::Method;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{ConfigMap, Event, Node, Service};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use release::progress::{self, ProgressRecord};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use super::alert::AlertView;
 use super::status::ClusterSnapshot;
 use super::timeline::TimelineInputs;
-use crate::cluster_version::{self, NAME, VERSIONS};
+use crate::cluster_version;
 use crate::kubeconfig::ClusterArgs;
 use crate::object::{ClusterObject, text};
 
-const OPERATORS: &str = "/apis/config.openshift.io/v1/clusteroperators";
-const POOLS: &str = "/apis/machineconfiguration.openshift.io/v1/machineconfigpools";
-const CONFIGS: &str = "/apis/machineconfiguration.openshift.io/v1/machineconfigs";
-const NODES: &str = "/api/v1/nodes";
-const NODE_EVENTS: &str = "/api/v1/events?fieldSelector=involvedObject.kind%3DNode";
-const MACHINE_CONFIG_OPERATOR: &str = "/apis/apps/v1/namespaces/openshift-machine-config-operator/deployments/machine-config-operator";
-const DEFINITION: &str =
-    "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/clusterversions.config.openshift.io";
-const ALERTS: &str = "/api/v1/namespaces/openshift-monitoring/services/https:thanos-querier:9091/proxy/api/v1/alerts";
+/// The Deployment of the machine-config operator, and its container whose image is the operator's;
+/// others may stand before it.
+const MACHINE_CONFIG_OPERATOR: &str = "machine-config-operator";
 
-/// Container of that Deployment whose image is the operator's; others may stand before it.
-const OPERATOR_CONTAINER: &str = "machine-config-operator";
+/// Service and port of the cluster's monitoring, as the API server's proxy names them.
+const MONITORING: (&str, &str) = ("openshift-monitoring", "https:thanos-querier:9091");
 
 /// The field that accepted risks are in.
 const ACCEPT_RISKS: &str = "spec.desiredUpdate.acceptRisks";
@@ -38,7 +40,7 @@ pub(crate) struct ClusterHands {
     access: Access,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 struct Listed {
     #[serde(default)]
     items: Vec<ClusterObject>,
@@ -61,19 +63,19 @@ impl ClusterHands {
 
     /// Changes ClusterVersion, or has the API server check the change only.
     pub(super) async fn patch_version(&self, patch: &Value, is_dry: bool) -> anyhow::Result<()> {
-        let dry = if is_dry { "&dryRun=All" } else { "" };
-        let object = format!("{VERSIONS}/{NAME}?fieldManager=slipway{dry}");
-        let body = RequestBody::MergePatch(patch);
-        let changed: Result<Value, _> = self.access.send(Method::PATCH, &object, body).await;
+        let versions = Objects::<ClusterVersion>::of_cluster(&self.access).manager("slipway");
+        let versions = versions.dry_run(is_dry).read_as::<IgnoredAny>();
+        let changed = versions.patch(NAME, patch).await;
         changed.context("cannot change ClusterVersion version")?;
         Ok(())
     }
 
     /// Refuses where the API server would drop the field.
     pub(super) async fn check_accept_risks(&self) -> anyhow::Result<()> {
+        let definition = "clusterversions.config.openshift.io";
         let definition: ClusterObject = self
             .access
-            .get(DEFINITION)
+            .get(&path::object::<CustomResourceDefinition>(definition))
             .await
             .context("cannot read the definition of ClusterVersion")?;
         let field = "/schema/openAPIV3Schema/properties/spec/properties/desiredUpdate/properties/acceptRisks";
@@ -91,14 +93,15 @@ impl ClusterHands {
 
     /// Alerts, of a file or of the cluster's own monitoring.
     pub(super) async fn alerts(&self, file: Option<&Path>) -> anyhow::Result<Value> {
-        match file {
-            Some(path) => {
-                let shown = path.display();
-                let bytes = std::fs::read(path).with_context(|| format!("cannot read {shown}"))?;
-                serde_json::from_slice(&bytes).with_context(|| format!("file {shown}"))
-            }
-            None => Ok(self.access.get(ALERTS).await?),
+        if let Some(path) = file {
+            let shown = path.display();
+            let bytes = std::fs::read(path).with_context(|| format!("cannot read {shown}"))?;
+            return serde_json::from_slice(&bytes).with_context(|| format!("file {shown}"));
         }
+        let (namespace, service) = MONITORING;
+        let service = path::namespaced::<Service>(namespace, service);
+        let alerts = format!("{service}/proxy/api/v1/alerts");
+        Ok(self.access.get(&alerts).await?)
     }
 
     /// All that the status reads, at once, each list in one request. What a cluster has no kind for
@@ -122,19 +125,16 @@ impl ClusterHands {
 
     /// All of a snapshot but alerts.
     async fn objects(&self) -> anyhow::Result<ClusterSnapshot> {
-        let record = format!(
-            "/api/v1/namespaces/{}/configmaps/{}",
-            progress::NAMESPACE,
-            progress::NAME
-        );
+        let record = path::namespaced::<ConfigMap>(progress::NAMESPACE, progress::NAME);
+        let deployment = path::namespaced::<Deployment>(NAMESPACE, MACHINE_CONFIG_OPERATOR);
         let (version, operators, pools, nodes, configs, deployment, record) = tokio::join!(
             self.version(),
-            self.list(OPERATORS, RequestBody::Empty),
-            self.list(POOLS, RequestBody::Empty),
-            self.list(NODES, RequestBody::Empty),
-            self.list(CONFIGS, RequestBody::MetadataList),
-            self.access.get::<ClusterObject>(MACHINE_CONFIG_OPERATOR),
-            self.access.get::<ClusterObject>(&record),
+            self.list(path::all::<ClusterOperator>(), RequestBody::Empty),
+            self.list(path::all::<MachineConfigPool>(), RequestBody::Empty),
+            self.list(path::all::<Node>(), RequestBody::Empty),
+            self.list(path::all::<MachineConfig>(), RequestBody::MetadataList),
+            self.access.find::<ClusterObject>(&deployment),
+            self.access.find::<ClusterObject>(&record),
         );
         let mut unread = Vec::new();
         let failed = |what: &str, error: wire::Error| {
@@ -151,8 +151,9 @@ impl ClusterHands {
         let nodes = listed("Nodes", nodes);
         let configs = listed("MachineConfigs", configs);
         let machine_config_image = match deployment {
-            Ok(deployment) => container_image(&deployment, OPERATOR_CONTAINER),
-            Err(error) if error.code() == Some(404) => None,
+            Ok(deployment) => {
+                deployment.and_then(|it| container_image(&it, MACHINE_CONFIG_OPERATOR))
+            }
             Err(error) => {
                 unread.push(failed("Deployment machine-config-operator", error));
                 None
@@ -174,7 +175,8 @@ impl ClusterHands {
 
     /// All that the timeline reads.
     pub(super) async fn timeline(&self) -> anyhow::Result<TimelineInputs> {
-        let events = self.list(NODE_EVENTS, RequestBody::Empty);
+        let events = path::all::<Event>() + "?fieldSelector=involvedObject.kind%3DNode";
+        let events = self.list(events, RequestBody::Empty);
         let (cluster, events) = tokio::join!(self.objects(), events);
         let cluster = cluster?;
         if let Some(unread) = cluster.unread.first() {
@@ -188,14 +190,11 @@ impl ClusterHands {
 
     async fn list(
         &self,
-        path: &str,
+        path: String,
         body: RequestBody<'_>,
     ) -> Result<Vec<ClusterObject>, wire::Error> {
-        match self.access.send::<Listed>(Method::GET, path, body).await {
-            Ok(listed) => Ok(listed.items),
-            Err(error) if error.code() == Some(404) => Ok(Vec::new()),
-            Err(error) => Err(error),
-        }
+        let listed = self.access.send(Method::GET, &path, body).await;
+        Ok(wire::found::<Listed>(listed)?.unwrap_or_default().items)
     }
 }
 
@@ -211,11 +210,10 @@ fn container_image(deployment: &ClusterObject, name: &str) -> Option<String> {
 
 /// The version operator's record of the update. OpenShift's own keeps none, and without it the
 /// status says less.
-fn read_record(map: Result<ClusterObject, wire::Error>) -> Option<ProgressRecord> {
+fn read_record(map: Result<Option<ClusterObject>, wire::Error>) -> Option<ProgressRecord> {
     let name = format!("ConfigMap {}/{}", progress::NAMESPACE, progress::NAME);
     let map = match map {
-        Ok(map) => map,
-        Err(error) if error.code() == Some(404) => return None,
+        Ok(map) => map?,
         Err(error) => {
             let error = anyhow::Error::from(error);
             crate::output::warn(&format!("cannot read {name}: {error:#}"));
@@ -246,20 +244,20 @@ mod tests {
             )
         };
         let proxy = json!({ "name": "kube-rbac-proxy", "image": "proxy" });
-        let own = json!({ "name": OPERATOR_CONTAINER, "image": "operator" });
+        let own = json!({ "name": MACHINE_CONFIG_OPERATOR, "image": "operator" });
         for (containers, expected) in [
             (json!([proxy, own]), Some("operator")),
             (json!([proxy]), None),
             (json!([]), None),
         ] {
-            let image = container_image(&deployment(containers), OPERATOR_CONTAINER);
+            let image = container_image(&deployment(containers), MACHINE_CONFIG_OPERATOR);
             assert_eq!(image.as_deref(), expected);
         }
     }
 
     #[tokio::test]
     async fn a_dry_run_has_the_server_check_and_changes_nothing() {
-        let object = format!("{VERSIONS}/{NAME}?fieldManager=slipway");
+        let object = path::object::<ClusterVersion>(NAME) + "?fieldManager=slipway";
         let patch = json!({ "spec": { "channel": "fast-4.18" } });
         let dry = format!("{object}&dryRun=All");
         let calls =

@@ -106,6 +106,16 @@ impl Error {
         causes.any(|cause| cause.reason == "ResourceVersionTooLarge")
     }
 
+    /// Whether there is no such object, or the API has no such kind.
+    pub fn is_not_found(&self) -> bool {
+        self.code() == Some(404)
+    }
+
+    /// Whether the object has changed since it was read, or one of its name is there already.
+    pub fn is_conflict(&self) -> bool {
+        self.code() == Some(409)
+    }
+
     /// Whether the same request may succeed later without anybody changing anything.
     ///
     /// 401 is one of them: the credentials may just be rotating, and are read again for each

@@ -6,6 +6,8 @@ use http_body_util::BodyExt as _;
 use super::*;
 use crate::visits::VisitPolicy;
 
+const OWN: &str = "/apis/machineconfiguration.openshift.io/v1/machineconfigs/";
+
 const POOL: &str = "/config/worker";
 
 fn config() -> MachineConfig {

@@ -1,7 +1,8 @@
 //! A generated MachineConfig is made, restored or removed.
 
-use api::machineconfiguration::{MachineConfigSpec, label};
+use api::machineconfiguration::{MachineConfig, MachineConfigSpec, label};
 use cluster::cache::WatchEvent;
+use cluster::objects::Precondition;
 use cluster::wire;
 use generated::object::GeneratedConfig;
 use generated::templates;
@@ -120,10 +121,9 @@ impl Generating<'_> {
         let Some(known) = snapshot.configs.get(name) else {
             return Ok(());
         };
-        self.context
-            .requests
-            .delete_config(name, &known.uid)
-            .await?;
+        let precondition = Precondition::uid(Some(&known.uid));
+        let configs = self.context.requests.objects::<MachineConfig>();
+        configs.delete(name, precondition).await?;
         tracing::info!(config = name, "removed a generated MachineConfig");
         let known = known.as_ref().clone();
         self.context.store.configs.apply(WatchEvent::Deleted(known));

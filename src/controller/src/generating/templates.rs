@@ -1,6 +1,6 @@
 //! Base configurations of the roles: made from the ControllerConfig, where its platform is built.
 
-use api::machineconfiguration::ControllerConfig;
+use api::machineconfiguration::{ControllerConfig, controller_config};
 use cluster::wire;
 use generated::pools::PoolFacts;
 use generated::templates::{self, PullSecret};
@@ -63,7 +63,9 @@ impl Generating<'_> {
             let written = self
                 .context
                 .requests
-                .set_controller_config_status(&change)
+                .objects::<ControllerConfig>()
+                .status()
+                .patch(controller_config::NAME, &change)
                 .await?;
             self.context.store.controller_configs.refresh(written);
         }

@@ -6,11 +6,14 @@ use std::time::Duration;
 
 use api::ConditionStatus;
 use api::config::{ClusterConditionType, ClusterOperator, ClusterOperatorStatus};
-use api::machineconfiguration::{MachineConfigPool, controller_config, os_image_stream};
+use api::machineconfiguration::{
+    ControllerConfig, MachineConfigPool, OSImageStream, controller_config, os_image_stream,
+};
 use cluster::events::{EventSubject, Severity};
 use cluster::wire;
 use jiff::Timestamp;
 use operator::Next;
+use serde_json::json;
 
 use super::images::{CONTROLLER, ReleaseImages};
 use super::required::{self, Wanted};
@@ -111,7 +114,13 @@ impl Operating<'_> {
             return Ok(());
         };
         if let Some(change) = streams::change(&object, images) {
-            let written = self.context.requests.set_stream_status(&change).await?;
+            let written = self
+                .context
+                .requests
+                .objects::<OSImageStream>()
+                .status()
+                .patch(os_image_stream::NAME, &change)
+                .await?;
             streams.refresh(written);
         }
         Ok(())
@@ -152,7 +161,11 @@ impl Operating<'_> {
                 NextStep::Report(progress) => return Ok(progress),
                 NextStep::Configure(change) if release_image.is_some() => {
                     tracing::info!(%version, "the ControllerConfig takes the release's images");
-                    self.context.requests.set_controller_config(&change).await?
+                    self.context
+                        .requests
+                        .objects::<ControllerConfig>()
+                        .patch(controller_config::NAME, &change)
+                        .await?
                 }
                 NextStep::Configure(_) => {
                     // It is named with the images, and asked for only then.
@@ -169,7 +182,9 @@ impl Operating<'_> {
                 NextStep::Complete(change) => {
                     self.context
                         .requests
-                        .set_controller_config_status(&change)
+                        .objects::<ControllerConfig>()
+                        .status()
+                        .patch(controller_config::NAME, &change)
                         .await?
                 }
             };
@@ -201,11 +216,10 @@ impl Operating<'_> {
             self.context.store.operators.refresh(operator);
             return Ok(());
         };
-        let written = self
-            .context
-            .requests
-            .set_operator_status(&operator, &changes)
-            .await?;
+        let operators = self.context.requests.objects::<ClusterOperator>().status();
+        let version = operator.metadata.resource_version.as_deref();
+        let change = json!({ "status": changes });
+        let written = operators.patch_if(status::NAME, version, change).await?;
         self.announce_release(&operator, &before, &after);
         self.context.store.operators.refresh(written);
         Ok(())

@@ -4,7 +4,10 @@
 use std::collections::BTreeMap;
 
 use api::config::preflight::{NextRelease, RenderedPool};
-use api::machineconfiguration::{MachineConfig, MachineConfigPool, annotation, controller_config};
+use api::machineconfiguration::{
+    ControllerConfig, MachineConfig, MachineConfigPool, annotation, controller_config,
+};
+use cluster::list::Select;
 use cluster::wire;
 use k8s_openapi::api::core::v1::ConfigMap;
 use machineconfig::render::{Base, Rendered, Source};
@@ -73,12 +76,18 @@ impl ReleasePreview {
     /// The cluster cannot be read.
     pub async fn render(&self, requests: &Requests) -> Result<Vec<RenderedPool>, wire::Error> {
         let mut pools: BTreeMap<String, Pool> = BTreeMap::new();
-        let known = requests.list_pools().await?;
+        let known = requests
+            .objects::<MachineConfigPool>()
+            .list(Select::All)
+            .await?;
         for object in known.into_iter().chain(self.pools.clone()) {
             let pool = Pool::parse(object);
             pools.insert(pool.view.name.clone(), pool);
         }
-        let config = requests.list_controller_configs().await?;
+        let config = requests
+            .objects::<ControllerConfig>()
+            .list(Select::All)
+            .await?;
         let is_it = |name: Option<&str>| name == Some(controller_config::NAME);
         let has_config = config
             .iter()
@@ -121,7 +130,9 @@ impl ReleasePreview {
             Ok(Selector::Nothing) => return Ok(Err(NO_SELECTOR.to_owned())),
             Err(refusal) => return Ok(Err(refusal.to_string())),
         };
-        let known = requests.list_configs(&selector.to_string()).await?;
+        let labels = selector.to_string();
+        let configs = requests.objects::<MachineConfig>();
+        let known = configs.list(Select::Labels(&labels)).await?;
         let stays = |config: &MachineConfig| {
             let name = config.metadata.name.as_deref().unwrap_or_default();
             !self.configs.contains_key(name) && !self.deleted.iter().any(|gone| gone == name)

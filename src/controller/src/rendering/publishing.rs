@@ -1,12 +1,13 @@
 //! A rendered configuration is stored, then named in its pool.
 
-use api::machineconfiguration::annotation;
 use api::machineconfiguration::machine_config_pool::Configuration;
+use api::machineconfiguration::{MachineConfig, annotation};
 use cluster::wire;
 use k8s_openapi::api::core::v1::ObjectReference;
 use machineconfig::name::is_as_rendered;
 use machineconfig::render::Rendered;
 use pool::view::PoolView;
+use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 
 use super::inputs::Inputs;
@@ -82,7 +83,9 @@ async fn store(
         && known.is_image_overridden == rendered.image_overridden_by.is_some()
         && known.is_without_controller_config == inputs.is_without_controller_config;
     if !is_current {
-        requests.annotate_config(name, &wanted).await?;
+        let change = json!({ "metadata": { "annotations": wanted } });
+        let configs = requests.objects::<MachineConfig>().read_as::<IgnoredAny>();
+        configs.patch(name, &change).await?;
     }
     let mut state = ObjectState::of(&known);
     if was_edited(&known)

@@ -11,12 +11,12 @@ use api::ConditionStatus;
 use api::config::{ClusterVersion, HistoryState, Release};
 use chassis::backoff::Backoff;
 use chassis::report::Chain;
-use cluster::wire;
+use cluster::{path, wire};
+use k8s_openapi::api::core::v1::ConfigMap;
 use operator::Next;
 use release::capability::{CAPABILITY, implied_by_update};
 use release::inclusion::Cluster;
 use release::inventory::Entry;
-use serde_json::Value;
 
 use tokio::time::Instant;
 
@@ -354,15 +354,9 @@ impl VersionOperator {
     /// The cluster's proxy, and its authorities for servers outside.
     pub(super) async fn outbound(&self) -> Result<(ClusterProxy, Option<String>), wire::Error> {
         let proxy = self.engine.hands().setting("proxies").await?;
-        let path = "/api/v1/namespaces/openshift-config-managed/configmaps/trusted-ca-bundle";
-        let bundle = match self.access.get::<Value>(path).await {
-            Ok(map) => map
-                .pointer("/data/ca-bundle.crt")
-                .and_then(Value::as_str)
-                .map(str::to_owned),
-            Err(error) if error.code() == Some(404) => None,
-            Err(error) => return Err(error),
-        };
+        let path = path::namespaced::<ConfigMap>("openshift-config-managed", "trusted-ca-bundle");
+        let map: Option<ConfigMap> = self.access.find(&path).await?;
+        let bundle = map.and_then(|map| map.data?.remove("ca-bundle.crt"));
         let proxy = proxy.map(|proxy| ClusterProxy::read(&proxy));
         Ok((proxy.unwrap_or_default(), bundle))
     }

@@ -346,7 +346,7 @@ impl Coming {
             return is_coming.then(|| "its definition comes with the release".to_owned());
         }
         if let ApplyError::Request { source, .. } = error
-            && source.code() == Some(404)
+            && source.is_not_found()
             && self.namespaces.contains(&id.namespace)
         {
             return Some("its namespace comes with the release".to_owned());

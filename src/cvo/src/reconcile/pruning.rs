@@ -37,14 +37,14 @@ impl VersionOperator {
         now: &ReleaseInventory,
     ) -> Result<(), ApplyError> {
         let path = path::namespaced::<ConfigMap>(namespace, dropped::NAME);
-        let known = match self.access.get::<ConfigMap>(&path).await {
-            Ok(map) => ReleaseInventory::parse(&map.data.unwrap_or_default()),
-            Err(error) if error.code() == Some(404) => ReleaseInventory::default(),
-            Err(source) => {
-                let object = format!("ConfigMap {namespace}/{}", dropped::NAME);
-                return Err(ApplyError::Request { object, source });
-            }
-        };
+        let map = self.access.find::<ConfigMap>(&path).await;
+        let map = map.map_err(|source| {
+            let object = format!("ConfigMap {namespace}/{}", dropped::NAME);
+            ApplyError::Request { object, source }
+        })?;
+        let known = map.map_or_else(ReleaseInventory::default, |map| {
+            ReleaseInventory::parse(&map.data.unwrap_or_default())
+        });
         if known == *now {
             return Ok(());
         }
@@ -84,7 +84,7 @@ impl VersionOperator {
         let path = served.path(namespace, name);
         let found = match hands.read(&id, &path).await {
             Ok(found) => found,
-            Err(ApplyError::Request { source, .. }) if source.code() == Some(404) => return Ok(()),
+            Err(ApplyError::Request { source, .. }) if source.is_not_found() => return Ok(()),
             Err(error) => return Err(error),
         };
         if !dropped::is_ours(&found, uid) {

@@ -117,13 +117,13 @@ impl VersionOperator {
         &self,
         path: &str,
     ) -> Result<(Option<ProgressRecord>, Option<String>), ApplyError> {
-        let map = match self.access.get::<ConfigMap>(path).await {
-            Ok(map) => map,
-            Err(error) if error.code() == Some(404) => return Ok((None, None)),
-            Err(source) => {
-                let object = format!("ConfigMap {NAMESPACE}/{NAME}");
-                return Err(ApplyError::Request { object, source });
-            }
+        let map = self.access.find::<ConfigMap>(path).await;
+        let map = map.map_err(|source| {
+            let object = format!("ConfigMap {NAMESPACE}/{NAME}");
+            ApplyError::Request { object, source }
+        })?;
+        let Some(map) = map else {
+            return Ok((None, None));
         };
         let text = map.data.unwrap_or_default().remove(KEY).unwrap_or_default();
         let record = ProgressRecord::parse(&text).map_err(|error| {
@@ -139,5 +139,5 @@ impl VersionOperator {
 }
 
 fn is_missing(error: &ApplyError) -> bool {
-    matches!(error, ApplyError::Request { source, .. } if source.code() == Some(404))
+    matches!(error, ApplyError::Request { source, .. } if source.is_not_found())
 }

@@ -117,10 +117,8 @@ impl VersionOperator {
         ];
         for (name, kind) in MAPS {
             let path = path::namespaced::<ConfigMap>("openshift-config", name);
-            let map: ConfigMap = match self.access.get(&path).await {
-                Ok(map) => map,
-                Err(error) if error.code() == Some(404) => continue,
-                Err(error) => return Err(error),
+            let Some(map) = self.access.find::<ConfigMap>(&path).await? else {
+                continue;
             };
             let mut data = map.data.unwrap_or_default();
             return Ok(Installer {

@@ -65,7 +65,7 @@ impl UpgradeOperator {
             .filter(|known| known != FINALIZER)
             .collect();
         match self.requests.set_finalizers(&upgrade, &others).await {
-            Err(error) if error.code() != Some(404) => Err(error.into()),
+            Err(error) if !error.is_not_found() => Err(error.into()),
             Ok(()) | Err(_) => Ok(Next::Settled),
         }
     }

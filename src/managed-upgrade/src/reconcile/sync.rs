@@ -9,7 +9,9 @@ use api::upgrade::{UpgradeConfig, UpgradeConfigSpec, UpgradePhase, upgrade_confi
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use chassis::report::Chain;
+use cluster::path;
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Secret;
 use serde_json::Value;
 use web::retry::RetryPolicy;
 
@@ -298,8 +300,8 @@ impl UpgradeOperator {
     /// What proves the cluster to the fleet manager.
     async fn fleet_token(&self) -> Result<String, String> {
         const SECRET: &str = "openshift-config/pull-secret";
-        let path = "/api/v1/namespaces/openshift-config/secrets/pull-secret";
-        let secret = self.requests.read(path).await;
+        let path = path::namespaced::<Secret>("openshift-config", "pull-secret");
+        let secret = self.requests.read(&path).await;
         let secret = secret.map_err(|error| Chain(&error).to_string())?;
         let secret = secret.ok_or_else(|| format!("there is no Secret {SECRET}"))?;
         token_of(&secret).map_err(|why| format!("Secret {SECRET}: {why}"))

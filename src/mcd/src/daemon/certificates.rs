@@ -188,12 +188,12 @@ impl CertificateSync<'_> {
             let head = self
                 .account
                 .send::<Head>(Method::GET, &path, RequestBody::Metadata);
-            match there(head.await)? {
+            match wire::found(head.await)? {
                 Some(head) if !self.is_done(&head.metadata) => {}
                 Some(_) | None => return Ok(()),
             }
         }
-        match there(self.account.get::<Config>(&path).await)? {
+        match self.account.find::<Config>(&path).await? {
             Some(config) => self.follow(&config).await,
             None => Ok(()),
         }
@@ -270,15 +270,6 @@ impl CertificateSync<'_> {
 fn announced_by(node: &ObservedNode) -> Option<String> {
     let announced = node.as_ref()?.annotation(annotation::CERTIFICATES);
     announced.map(str::to_owned)
-}
-
-/// What was read; nothing where there is none.
-fn there<T>(read: Result<T, wire::Error>) -> Result<Option<T>, wire::Error> {
-    match read {
-        Ok(object) => Ok(Some(object)),
-        Err(error) if error.code() == Some(404) => Ok(None),
-        Err(error) => Err(error),
-    }
 }
 
 fn certificates_of(spec: &ControllerConfigSpec) -> ClusterCertificates<'_> {

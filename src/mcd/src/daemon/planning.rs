@@ -217,7 +217,7 @@ impl Planner<'_> {
         })?;
         let value = match read(self.configs, &path, events).await {
             Ok(value) => value,
-            Err(error) if error.code() == Some(404) => {
+            Err(error) if error.is_not_found() => {
                 return Err(NoPlan::Failed(format!(
                     "annotation {key}: machineconfig.machineconfiguration.openshift.io {name:?} not found"
                 )));
@@ -247,7 +247,7 @@ impl Planner<'_> {
             let object = match read(self.account, &path, events).await {
                 Ok(object) => object,
                 // Also where the kind is unknown to the cluster.
-                Err(error) if error.code() == Some(404) => return Ok(UpdateSettings::default()),
+                Err(error) if error.is_not_found() => return Ok(UpdateSettings::default()),
                 Err(error) => return Err(failed(&error)),
             };
             let Some(why) = is_behind(&object) else {

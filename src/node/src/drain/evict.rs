@@ -10,6 +10,7 @@ use serde_json::json;
 
 use super::{Pod, PodName};
 use cluster::access::Access;
+use cluster::path;
 use cluster::wire::{self, RequestBody};
 
 /// What the API server answers to an eviction.
@@ -49,7 +50,7 @@ pub async fn try_eviction(access: &Access, pod: &Pod) -> EvictionAnswer {
 
 async fn send(access: &Access, pod: &PodName, options: serde_json::Value) -> EvictionAnswer {
     let PodName { namespace, name } = pod;
-    let pod = format!("/api/v1/namespaces/{namespace}/pods/{name}");
+    let pod = path::untyped("v1", Some(namespace), "pods") + "/" + name;
     let body = json!({
         "apiVersion": "policy/v1",
         "kind": "Eviction",
@@ -78,8 +79,10 @@ fn read(error: &wire::Error) -> EvictionAnswer {
     else {
         return EvictionAnswer::Trouble(Chain(error).to_string());
     };
+    if error.is_not_found() {
+        return EvictionAnswer::Gone;
+    }
     match status.code {
-        404 => EvictionAnswer::Gone,
         429 => EvictionAnswer::Blocked {
             budget: budget(status),
             message: because(status),

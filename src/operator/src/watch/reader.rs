@@ -150,7 +150,7 @@ impl<'a, K: Watched> KindReader<'a, K> {
         let (get, head) = (Method::GET, RequestBody::Metadata);
         match wire::send::<IgnoredAny>(&self.client, get, &path, head).await {
             Ok(_) => Ok(true),
-            Err(error) if error.code() == Some(404) => Ok(true),
+            Err(error) if error.is_not_found() => Ok(true),
             Err(error) if error.is_version_to_come() => Ok(false),
             Err(error) => Err(error),
         }

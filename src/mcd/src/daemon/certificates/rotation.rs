@@ -15,15 +15,15 @@ use base64::engine::general_purpose::STANDARD;
 use chassis::report::Chain;
 use cluster::access::Access;
 use cluster::kubeconfig::{self, with_authority};
-use cluster::wire;
+use cluster::{path, wire};
 use host::files::{self as host_files, Root};
 use host::systemd::{self, Job};
 use node_update::certificates::check;
 use node_update::well_known::KUBELET;
 use serde::Deserialize;
 
+use super::CertificateSync;
 use super::files::{self, configured, replace, still};
-use super::{CertificateSync, there};
 use crate::daemon::reader;
 
 /// ConfigMap that holds the CA, and its key there.
@@ -101,9 +101,9 @@ pub(super) async fn rotate(keeper: &CertificateSync<'_>, is_rotating: bool) -> R
 
 async fn write(keeper: &CertificateSync<'_>, is_rotating: bool) -> Result<(), Error> {
     let namespace = keeper.namespace;
-    let path = format!("/api/v1/namespaces/{namespace}/configmaps/{CONFIG_MAP}");
+    let path = path::untyped("v1", Some(namespace), "configmaps") + "/" + CONFIG_MAP;
     let name = format!("ConfigMap {namespace}/{CONFIG_MAP}");
-    let Some(map) = there(keeper.account.get::<ConfigMap>(&path).await)? else {
+    let Some(map) = keeper.account.find::<ConfigMap>(&path).await? else {
         return if is_rotating {
             Err(Error::Refused(format!("{name} is not there")))
         } else {
