@@ -46,7 +46,14 @@ impl ClusterObject {
     }
 
     pub(crate) fn annotations(&self) -> BTreeMap<String, String> {
-        texts(self.0.pointer("/metadata/annotations"))
+        let map = self
+            .0
+            .pointer("/metadata/annotations")
+            .and_then(Value::as_object);
+        let texts = map.into_iter().flatten();
+        texts
+            .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
+            .collect()
     }
 
     pub(crate) fn annotation(&self, key: &str) -> &str {
@@ -55,10 +62,6 @@ impl ClusterObject {
             .and_then(|all| all.get(key))
             .and_then(Value::as_str)
             .unwrap_or_default()
-    }
-
-    pub(crate) fn labels(&self) -> BTreeMap<String, String> {
-        texts(self.0.pointer("/metadata/labels"))
     }
 
     pub(crate) fn condition(&self, kind: &str) -> Option<ObjectCondition<'_>> {
@@ -90,10 +93,4 @@ pub(crate) fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
 /// The time at a JSON pointer.
 pub(crate) fn time(value: &Value, pointer: &str) -> Option<Timestamp> {
     text(value, pointer).parse().ok()
-}
-
-fn texts(map: Option<&Value>) -> BTreeMap<String, String> {
-    let map = map.and_then(Value::as_object).into_iter().flatten();
-    map.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
-        .collect()
 }

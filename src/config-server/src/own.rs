@@ -7,13 +7,10 @@
 
 use api::machineconfiguration::annotation;
 use k8s_openapi::api::core::v1::Node;
-use pool::membership::{Placement, place};
+use pool::membership::place;
 use pool::node::NodeView;
 use pool::view::PoolView;
 use serde_json::Value;
-
-/// Name of the pool of the control plane.
-const MASTER: &str = "master";
 
 /// Annotations that name configurations of a node.
 const NAMED: [&str; 3] = [
@@ -41,12 +38,8 @@ pub(crate) fn check<'a>(
         return Err(format!("no annotation of the Node names {name:?}"));
     }
     let view = NodeView::parse(node);
-    let pool = match place(&view, pools.clone()) {
-        Placement::Pool(pool) => pool,
-        Placement::MasterOverCustom { .. } => MASTER,
-        Placement::Conflict(_) | Placement::Unmanaged => {
-            return Err("the node belongs to no pool".to_owned());
-        }
+    let Some(pool) = place(&view, pools.clone()).pool() else {
+        return Err("the node belongs to no pool".to_owned());
     };
     let owners = config.pointer("/metadata/ownerReferences");
     let owners = owners.and_then(Value::as_array).into_iter().flatten();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use api::config::preflight::{
     MAX_RELEASE_BYTES, NextRelease, RELEASE_VARIABLE, RenderedPool, RenderedPools,
 };
-use api::machineconfiguration::NAMESPACE;
+use api::machineconfiguration::{NAMESPACE, label};
 use chassis::report::Chain;
 use cluster::access::Access;
 use cluster::{objects, path, wire};
@@ -245,10 +245,7 @@ fn object(name: &str, image: &str, variables: &[String]) -> Value {
         |key: &str| json!({ "key": key, "operator": "Exists", "effect": "NoSchedule" });
     let has_role =
         |key: &str| json!({ "matchExpressions": [{ "key": key, "operator": "Exists" }] });
-    let roles = [
-        "node-role.kubernetes.io/control-plane",
-        "node-role.kubernetes.io/master",
-    ];
+    let roles = label::CONTROL_PLANE_ROLES;
     let variables = variables.iter().enumerate();
     let variables = variables.map(
         |(number, text)| json!({ "name": format!("{RELEASE_VARIABLE}{number}"), "value": text }),

@@ -5,9 +5,6 @@ use std::collections::BTreeMap;
 use api::machineconfiguration::{MachineConfigPool, label};
 use pool::selector::Selector;
 
-/// Keys of the label of control-plane nodes, old and new.
-const CONTROL_PLANE: [&str; 2] = [label::MASTER, "node-role.kubernetes.io/control-plane"];
-
 /// A pool that objects select.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PoolFacts {
@@ -29,8 +26,7 @@ impl PoolFacts {
         let selector = Selector::parse("spec.machineConfigSelector", selector);
         let own = BTreeMap::from([(label::ROLE.to_owned(), name.clone())]);
         Self {
-            is_control_plane: ["master", "arbiter"].contains(&name.as_str())
-                || selects_control_plane(pool),
+            is_control_plane: label::role::is_control_plane(&name) || selects_control_plane(pool),
             selects_own_role: selector.is_ok_and(|selector| selector.matches(&own)),
             labels: pool.metadata.labels.clone().unwrap_or_default(),
             name,
@@ -53,12 +49,7 @@ impl PoolFacts {
 
     /// Whether it is one of the pools that every cluster has.
     pub fn is_built_in(&self) -> bool {
-        [
-            label::role::MASTER,
-            label::role::ARBITER,
-            label::role::WORKER,
-        ]
-        .contains(&self.name.as_str())
+        label::role::is_control_plane(&self.name) || self.name == label::role::WORKER
     }
 }
 
@@ -67,7 +58,7 @@ fn selects_control_plane(pool: &MachineConfigPool) -> bool {
         return false;
     };
     let labels = selector.match_labels.iter().flatten();
-    let mut named = labels.map(|(key, _)| key.as_str()).chain(
+    let named = labels.map(|(key, _)| key.as_str()).chain(
         selector
             .match_expressions
             .iter()
@@ -75,7 +66,7 @@ fn selects_control_plane(pool: &MachineConfigPool) -> bool {
             .filter(|expression| ["In", "Exists"].contains(&expression.operator.as_str()))
             .map(|expression| expression.key.as_str()),
     );
-    named.any(|key| CONTROL_PLANE.contains(&key))
+    label::is_control_plane(named)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use api::ConditionStatus;
 use api::config::{ClusterConditionType, ClusterOperatorStatus};
 use serde_json::Value;
 
-use crate::node_view::UpgradeNode;
+use crate::node_view::{PoolProgress, UpgradeNode};
 
 /// Something that is wrong with a cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -205,7 +205,10 @@ pub fn check_operators<'a>(
 
 /// What is wrong with nodes: cordoned by hand, or under pressure. Where there is none, that is not
 /// known.
-pub fn check_nodes<'a>(nodes: impl Iterator<Item = &'a UpgradeNode>) -> Vec<HealthFinding> {
+pub fn check_nodes<'a>(
+    nodes: impl Iterator<Item = &'a UpgradeNode>,
+    pools: &[&PoolProgress],
+) -> Vec<HealthFinding> {
     let (mut cordoned, mut pressure) = (Vec::new(), Vec::new());
     let mut nodes = nodes.peekable();
     if nodes.peek().is_none() {
@@ -213,7 +216,7 @@ pub fn check_nodes<'a>(nodes: impl Iterator<Item = &'a UpgradeNode>) -> Vec<Heal
         return vec![HealthFinding::NodesUnknown(why)];
     }
     for node in nodes {
-        if node.is_worker && node.is_cordoned_by_hand {
+        if node.is_cordoned_by_hand && node.is_worker(pools.iter().copied()) {
             cordoned.push(node.name.clone());
         }
         if !node.pressures.is_empty() {
@@ -275,6 +278,7 @@ pub fn reports_budgets(metrics: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use api::config::ClusterCondition;
+    use api::machineconfiguration::{MachineConfigPool, label};
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use serde_json::json;
 
@@ -323,7 +327,7 @@ mod tests {
     fn nodes_cordoned_by_hand_and_under_pressure_are_found() {
         let node = |name: &str, is_cordoned, is_cordoned_by_hand, pressures| UpgradeNode {
             name: name.to_owned(),
-            is_worker: true,
+            labels: [(label::WORKER.to_owned(), String::new())].into(),
             is_cordoned,
             is_cordoned_by_hand,
             pressures,
@@ -335,7 +339,13 @@ mod tests {
             node("cordoned", true, true, vec![]),
             node("full", false, false, vec!["memory", "disk"]),
         ];
-        let findings = check_nodes(nodes.iter());
+        let pool: MachineConfigPool = serde_json::from_value(json!({
+            "metadata": { "name": "worker" },
+            "spec": { "nodeSelector": { "matchLabels": { (label::WORKER): "" } } }
+        }))
+        .unwrap();
+        let pool = PoolProgress::parse(pool);
+        let findings = check_nodes(nodes.iter(), &[&pool]);
         let expected = [
             HealthFinding::Cordoned(vec!["cordoned".to_owned()]),
             HealthFinding::Pressure(vec![("full".to_owned(), vec!["memory", "disk"])]),
@@ -346,10 +356,11 @@ mod tests {
             "nodes under pressure: full (memory, disk)"
         );
         let unknown = HealthFinding::NodesUnknown("there is no Node".to_owned());
-        assert_eq!(check_nodes([].iter()), [unknown]);
-        let mut master = node("master", true, true, vec![]);
-        master.is_worker = false;
-        assert_eq!(check_nodes([master].iter()), []);
+        assert_eq!(check_nodes([].iter(), &[&pool]), [unknown]);
+        let mut infra = node("infra", true, true, vec![]);
+        let role = "node-role.kubernetes.io/infra".to_owned();
+        infra.labels.insert(role, String::new());
+        assert_eq!(check_nodes([infra].iter(), &[&pool]), []);
     }
 
     #[test]

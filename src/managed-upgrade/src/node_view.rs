@@ -2,12 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use api::machineconfiguration::node_status::{DrainRequest, Reading};
+use api::machineconfiguration::label::role;
+use api::machineconfiguration::node_status::Reading;
 use api::machineconfiguration::{
     DrainLease, MachineConfigPool, NodeState, NodeStatus, PhaseName, annotation, label,
 };
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
+use pool::membership::Placement;
+use pool::selector::Selector;
 
 /// Label of nodes of the infrastructure, which are no users' workers.
 const INFRA: &str = "node-role.kubernetes.io/infra";
@@ -31,10 +34,8 @@ pub struct UpgradeNode {
     pub name: String,
     /// Version of the object.
     pub resource_version: String,
-    /// Whether it runs users' pods.
-    pub is_worker: bool,
-    /// Whether it belongs to the control plane.
-    pub is_control_plane: bool,
+    /// Labels.
+    pub labels: BTreeMap<String, String>,
     /// Whether it is cordoned.
     pub is_cordoned: bool,
     /// Whether it is cordoned, and not by its daemon.
@@ -66,7 +67,6 @@ impl UpgradeNode {
     /// Reads a Node. One that is being deleted has no drain, cordon or pressure to report.
     pub fn parse(node: Node) -> Self {
         let metadata = node.metadata;
-        let labels = metadata.labels.unwrap_or_default();
         let annotations = metadata.annotations.unwrap_or_default();
         let status = NodeStatus::read(&annotations);
         let spec = node.spec.unwrap_or_default();
@@ -86,8 +86,7 @@ impl UpgradeNode {
         let mut conditions = conditions.iter().flatten();
         let ready = conditions.find(|condition| condition.type_ == "Ready");
         Self {
-            is_worker: labels.contains_key(label::WORKER) && !labels.contains_key(INFRA),
-            is_control_plane: labels.contains_key(label::MASTER),
+            labels: metadata.labels.unwrap_or_default(),
             is_cordoned,
             is_cordoned_by_hand: is_cordoned && is_by_hand(&status),
             drain: drain(&status, cordoned_at).filter(|_| is_cordoned),
@@ -101,6 +100,28 @@ impl UpgradeNode {
         }
     }
 
+    /// Whether it belongs to the control plane.
+    pub fn is_control_plane(&self) -> bool {
+        label::is_control_plane(self.labels.keys())
+    }
+
+    /// Its pool, if one of these updates it.
+    pub fn pool<'a>(&self, pools: impl IntoIterator<Item = &'a PoolProgress>) -> Option<&'a str> {
+        let pools = pools.into_iter().filter(|pool| {
+            let selector = pool.node_selector.as_ref();
+            selector.is_some_and(|selector| selector.matches(&self.labels))
+        });
+        let selecting = pools.map(|pool| pool.name.as_str());
+        Placement::among(&self.name, &self.labels, selecting).pool()
+    }
+
+    /// Whether it runs users' pods: a pool of workers updates it, and it is none of the
+    /// infrastructure.
+    pub fn is_worker<'a>(&self, pools: impl IntoIterator<Item = &'a PoolProgress>) -> bool {
+        let pool = self.pool(pools);
+        pool.is_some_and(|pool| !role::is_control_plane(pool)) && !self.labels.contains_key(INFRA)
+    }
+
     /// Whether its kubelet is ready and there.
     pub fn is_there(&self, now: Timestamp) -> bool {
         let reported = self.reported.filter(|_| self.is_ready);
@@ -109,7 +130,7 @@ impl UpgradeNode {
 
     /// Whether its drain takes longer than `limit`, or nothing says how long it takes.
     pub fn has_stuck_drain(&self, limit: SignedDuration, now: Timestamp) -> bool {
-        !self.is_control_plane
+        !self.is_control_plane()
             && match self.drain {
                 Some(DrainStart::At(started)) => now.duration_since(started) > limit,
                 Some(DrainStart::Unknown) => true,
@@ -130,11 +151,7 @@ fn drain(status: &NodeStatus, cordoned_at: Option<Timestamp>) -> Option<DrainSta
         since.map(|since| cordoned_at.map_or(*since, |at| at.max(*since)))
     } else {
         // OpenShift's daemon has its drain carried out by a controller.
-        let request = status.desired_drain.as_ref().and_then(Reading::known)?;
-        let is_asked = matches!(request, DrainRequest::Drain(_));
-        let is_open = is_asked && status.desired_drain != status.last_applied_drain;
-        Some(()).filter(|()| is_open)?;
-        cordoned_at
+        status.has_open_drain().then_some(cordoned_at)?
     };
     Some(began.map_or(DrainStart::Unknown, DrainStart::At))
 }
@@ -160,6 +177,8 @@ pub struct PoolProgress {
     pub name: String,
     /// Version of the object.
     pub resource_version: String,
+    /// What it selects nodes by; none if that cannot be read, so that it selects none.
+    pub node_selector: Option<Selector>,
     /// Its machines, and those that run its configuration.
     pub machines: (u32, u32),
     /// Whether it is paused.
@@ -176,6 +195,8 @@ impl PoolProgress {
         Self {
             name: pool.metadata.name.unwrap_or_default(),
             resource_version: pool.metadata.resource_version.unwrap_or_default(),
+            node_selector: Selector::parse("spec.nodeSelector", pool.spec.node_selector.as_ref())
+                .ok(),
             machines: (
                 count(status.machine_count),
                 count(status.updated_machine_count),
@@ -184,6 +205,11 @@ impl PoolProgress {
             is_outdated: pool.spec.configuration.reference.name
                 != status.configuration.reference.name,
         }
+    }
+
+    /// Whether its nodes belong to the control plane.
+    pub fn is_control_plane(&self) -> bool {
+        role::is_control_plane(&self.name)
     }
 
     /// Machines that do not run its configuration yet.
@@ -211,7 +237,7 @@ impl PoolProgress {
 pub fn open_pools<'a>(pools: impl Iterator<Item = &'a PoolProgress>) -> Vec<String> {
     let (mut open, mut has_workers) = (Vec::new(), false);
     for pool in pools {
-        has_workers |= pool.name != "master";
+        has_workers |= !pool.is_control_plane();
         open.extend(pool.open());
     }
     if !has_workers {
@@ -343,10 +369,17 @@ mod tests {
     #[test]
     fn drain_is_stuck_after_its_limit_or_if_nothing_says_when_it_began() {
         let limit = SignedDuration::from_mins(45);
-        let of = |drain, is_control_plane| UpgradeNode {
-            is_control_plane,
-            drain,
-            ..UpgradeNode::default()
+        let of = |drain, is_control_plane: bool| {
+            let role = if is_control_plane {
+                "control-plane"
+            } else {
+                "worker"
+            };
+            UpgradeNode {
+                labels: [(format!("node-role.kubernetes.io/{role}"), String::new())].into(),
+                drain,
+                ..UpgradeNode::default()
+            }
         };
         let table = [
             (of(Some(DrainStart::At(at(0))), false), 45, false),
@@ -421,6 +454,34 @@ mod tests {
         assert_eq!(found(json!({})), ["memory", "pid"]);
         let leaving = json!({ "metadata.deletionTimestamp": at(9).to_string() });
         assert_eq!(found(leaving), [""; 0]);
+    }
+
+    /// Pools and nodes that every reader of Nodes has to sort alike.
+    const CASES: &str = include_str!("../../../tests/fixtures/placement.json");
+
+    #[test]
+    fn pool_role_and_state_of_each_node_are_those_that_all_readers_tell() {
+        let cases: Value = serde_json::from_str(CASES).unwrap();
+        let list = |key: &str| cases[key].as_array().unwrap().clone();
+        let pool = |pool| PoolProgress::parse(serde_json::from_value(pool).unwrap());
+        let pools: Vec<PoolProgress> = list("pools").into_iter().map(pool).collect();
+        for mut case in list("nodes") {
+            // A state tells something of nodes that are cordoned.
+            let mut cordoned = case["object"].clone();
+            cordoned["spec"]["unschedulable"] = json!(true);
+            let parse = |node| UpgradeNode::parse(serde_json::from_value(node).unwrap());
+            let (node, cordoned) = (parse(case["object"].take()), parse(cordoned));
+            let (name, expected) = (&node.name, &case["expected"]);
+            let unready = expected["unready"].as_array().unwrap();
+            let is_unready = |why: &str| unready.contains(&json!(why));
+            assert_eq!(json!(node.pool(&pools)), expected["pool"], "{name}");
+            let is_control_plane = json!(node.is_control_plane());
+            assert_eq!(is_control_plane, expected["isControlPlane"], "{name}");
+            let is_working = !cordoned.is_cordoned_by_hand;
+            assert_eq!(is_working, expected["state"] == "Working", "{name}");
+            assert_eq!(node.is_cordoned, is_unready("cordoned"), "{name}");
+            assert_eq!(node.is_ready, !is_unready("not ready"), "{name}");
+        }
     }
 
     #[test]

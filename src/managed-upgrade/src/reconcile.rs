@@ -344,7 +344,7 @@ impl UpgradeOperator {
     /// Machines of all pools but the control plane's that are not updated yet.
     fn pending_workers(&self) -> u32 {
         let pools = self.caches.pools.table();
-        let workers = pools.values().filter(|pool| pool.name != "master");
+        let workers = pools.values().filter(|pool| !pool.is_control_plane());
         workers.map(|pool| pool.pending()).sum()
     }
 

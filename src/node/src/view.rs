@@ -3,15 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use api::machineconfiguration::label;
 use cluster::cache::is_newer;
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer};
-
-/// Labels of a control-plane node: today's, and the one that older clusters have.
-const CONTROL_PLANE_ROLES: [&str; 2] = [
-    "node-role.kubernetes.io/control-plane",
-    "node-role.kubernetes.io/master",
-];
 
 /// A Node as it was last read.
 ///
@@ -86,11 +81,8 @@ impl<'de> Deserialize<'de> for Node {
                 is_true: condition.status == "True",
                 heartbeat: condition.last_heartbeat_time,
             });
-        let is_control_plane = CONTROL_PLANE_ROLES
-            .iter()
-            .any(|role| metadata.labels.contains_key(*role));
         Ok(Self {
-            is_control_plane,
+            is_control_plane: label::is_control_plane(metadata.labels.keys()),
             name: metadata.name,
             uid: metadata.uid,
             resource_version: metadata.resource_version,
@@ -171,6 +163,29 @@ mod tests {
         assert_eq!((node.name.as_str(), node.uid.as_str()), ("n", "u"));
         assert_eq!(node.annotation("a"), Some("b"));
         assert!(node.unschedulable && node.is_control_plane);
+    }
+
+    /// Pools and nodes that every reader of Nodes has to sort alike.
+    const CASES: &str = include_str!("../../../tests/fixtures/placement.json");
+
+    #[test]
+    fn role_and_readiness_of_each_node_are_those_that_all_readers_tell() {
+        let cases: serde_json::Value = serde_json::from_str(CASES).unwrap();
+        for case in cases["nodes"].as_array().unwrap() {
+            let node: Node = serde_json::from_value(case["object"].clone()).unwrap();
+            let expected = &case["expected"];
+            let is_unready = |why: &str| {
+                expected["unready"]
+                    .as_array()
+                    .unwrap()
+                    .contains(&json!(why))
+            };
+            let role = node.is_control_plane;
+            assert_eq!(json!(role), expected["isControlPlane"], "{}", node.name);
+            assert_eq!(node.unschedulable, is_unready("cordoned"), "{}", node.name);
+            let is_ready = node.ready.is_some_and(|ready| ready.is_true);
+            assert_eq!(is_ready, !is_unready("not ready"), "{}", node.name);
+        }
     }
 
     #[test]

@@ -3,14 +3,7 @@
 use std::num::NonZeroUsize;
 
 use api::IntOrString;
-
-/// Name of the control plane's pool. Its nodes vote in etcd. Two of three that are out lose the
-/// quorum, and of five, two that are out leave it to the next that fails.
-const CONTROL_PLANE: &str = "master";
-
-/// Name of the pool of a control plane's tie breaker. Upstream never lets two of its nodes be out
-/// of service.
-const ARBITER: &str = "arbiter";
+use api::machineconfiguration::label::role;
 
 /// Most nodes of a pool that are out of service at once: the claim of a round names them in an
 /// annotation of the pool, and the annotations of an object share 256 KiB.
@@ -57,9 +50,12 @@ pub fn budget(
             ))
         })?,
     };
-    let limit = match pool {
-        ARBITER | CONTROL_PLANE => 1,
-        _ => MOST_AT_ONCE,
+    // The nodes of a control plane vote in etcd. Two of three that are out lose the quorum, and of
+    // five, two that are out leave it to the next that fails.
+    let limit = if role::is_control_plane(pool) {
+        1
+    } else {
+        MOST_AT_ONCE
     };
     Ok(NonZeroUsize::new(asked.min(limit)).unwrap_or(NonZeroUsize::MIN))
 }

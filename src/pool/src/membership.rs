@@ -3,17 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::node::NodeView;
+use api::machineconfiguration::label::role::{ARBITER, MASTER, WORKER};
+
+use crate::node::{NodeView, is_windows};
 use crate::view::PoolView;
-
-/// Pool of the control plane. It takes a node from every other pool.
-const MASTER: &str = "master";
-
-/// Pool of the tie breaker of a control plane with two masters.
-const ARBITER: &str = "arbiter";
-
-/// Pool that custom pools take nodes from.
-const WORKER: &str = "worker";
 
 /// The pool whose nodes vote in the same etcd as those of `pool`, if there is such a pool: they
 /// share one budget.
@@ -46,6 +39,54 @@ pub enum Placement<'a> {
     Unmanaged,
 }
 
+impl<'a> Placement<'a> {
+    /// Finds the pool of a node with these labels among the pools that select it.
+    ///
+    /// Shape: `master`, the control plane's, over the one custom pool over `worker`; every pool of
+    /// another name is custom.
+    ///
+    /// Source: upstream's node controller.
+    pub fn among(
+        node: &str,
+        labels: &BTreeMap<String, String>,
+        selecting: impl IntoIterator<Item = &'a str>,
+    ) -> Self {
+        if is_windows(labels) {
+            return Self::Unmanaged;
+        }
+        let mut master = None;
+        let mut worker = None;
+        let mut custom = Vec::new();
+        for pool in selecting {
+            match pool {
+                MASTER => master = Some(pool),
+                WORKER => worker = Some(pool),
+                name => custom.push(name),
+            }
+        }
+        custom.sort_unstable();
+        match (master, custom.as_slice(), worker) {
+            (_, [_, _, ..], _) => Self::Conflict(Conflict {
+                node: node.to_owned(),
+                pools: custom.into_iter().map(ToOwned::to_owned).collect(),
+            }),
+            (Some(_), [custom], _) => Self::MasterOverCustom { custom },
+            (None, [pool], _) => Self::Pool(pool),
+            (Some(pool), [], _) | (None, [], Some(pool)) => Self::Pool(pool),
+            (None, [], None) => Self::Unmanaged,
+        }
+    }
+
+    /// The node's pool, if it has one.
+    pub const fn pool(&self) -> Option<&'a str> {
+        match self {
+            Self::Pool(pool) => Some(pool),
+            Self::MasterOverCustom { .. } => Some(MASTER),
+            Self::Conflict(_) | Self::Unmanaged => None,
+        }
+    }
+}
+
 /// A node that more than one custom pool selects. None may touch it: their configurations
 /// contradict each other.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,37 +109,12 @@ impl fmt::Display for Conflict {
     }
 }
 
-/// Finds the pool of a node.
-///
-/// Shape: `master` over the one custom pool over `worker`; every pool of another name is custom. A
-/// pool whose selector is absent, `{}` or cannot be read selects nothing.
-///
-/// Source: upstream's node controller.
+/// Finds the pool of a node, as [`Placement::among`] does. A pool whose selector is absent, `{}` or
+/// cannot be read selects nothing.
 pub fn place<'a>(node: &NodeView, pools: impl IntoIterator<Item = &'a PoolView>) -> Placement<'a> {
-    if node.is_windows() {
-        return Placement::Unmanaged;
-    }
-    let mut master = None;
-    let mut worker = None;
-    let mut custom = Vec::new();
-    for pool in pools.into_iter().filter(|pool| pool.selects(node)) {
-        match pool.name.as_str() {
-            MASTER => master = Some(pool.name.as_str()),
-            WORKER => worker = Some(pool.name.as_str()),
-            name => custom.push(name),
-        }
-    }
-    custom.sort_unstable();
-    match (master, custom.as_slice(), worker) {
-        (_, [_, _, ..], _) => Placement::Conflict(Conflict {
-            node: node.name.clone(),
-            pools: custom.into_iter().map(ToOwned::to_owned).collect(),
-        }),
-        (Some(_), [custom], _) => Placement::MasterOverCustom { custom },
-        (None, [pool], _) => Placement::Pool(pool),
-        (Some(pool), [], _) | (None, [], Some(pool)) => Placement::Pool(pool),
-        (None, [], None) => Placement::Unmanaged,
-    }
+    let selecting = pools.into_iter().filter(|pool| pool.selects(node));
+    let selecting = selecting.map(|pool| pool.name.as_str());
+    Placement::among(&node.name, &node.labels, selecting)
 }
 
 /// What is known of a node whose first configuration was a custom pool's, until it has that pool's
@@ -127,8 +143,8 @@ impl<'a> InitialPool<'a> {
     }
 }
 
-const fn is_custom(pool: &str) -> bool {
-    !matches!(pool.as_bytes(), b"master" | b"worker")
+fn is_custom(pool: &str) -> bool {
+    ![MASTER, WORKER].contains(&pool)
 }
 
 /// The custom pool of a node's initial configuration, while the node lacks the pool's labels.

@@ -152,7 +152,12 @@ impl NodeView {
 
     /// Whether it runs Windows; such nodes are never managed.
     pub fn is_windows(&self) -> bool {
-        self.labels.get(label::OS).is_some_and(|os| os == "windows")
+        is_windows(&self.labels)
+    }
+
+    /// Whether a label makes it a member of the control plane.
+    pub fn is_control_plane(&self) -> bool {
+        label::is_control_plane(self.labels.keys())
     }
 
     /// Failure domain.
@@ -180,6 +185,10 @@ impl NodeView {
     pub fn is_out_of_service(&self) -> bool {
         !self.is_ready() || (!self.status.is_done() && !self.status.is_failing())
     }
+}
+
+pub(crate) fn is_windows(labels: &BTreeMap<String, String>) -> bool {
+    labels.get(label::OS).is_some_and(|os| os == "windows")
 }
 
 fn unready(

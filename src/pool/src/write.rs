@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use api::machineconfiguration::label::role;
 use api::machineconfiguration::node_status::Reading;
 use api::machineconfiguration::{annotation, label};
 use k8s_openapi::api::core::v1::Taint;
@@ -17,9 +18,6 @@ const EFFECT: &str = "PreferNoSchedule";
 
 /// Effect of the taint of nodes that take no pods of workers.
 const NO_SCHEDULE: &str = "NoSchedule";
-
-/// Pool of the control plane.
-const MASTER: &str = "master";
 
 /// A change of one Node. The version that was read guards it: it replaces the list of taints, and
 /// a delayed write must fail (see [`crate::claim`]).
@@ -90,7 +88,7 @@ impl NodeWrite {
         }
         let mut taints = waiting_taint(node, pool, is_assigned);
         let mut labels = BTreeMap::new();
-        if pool.name == MASTER {
+        if pool.name == role::MASTER {
             labels = roles_of_master(node, facts.masters_schedulable);
             taints = taints_of_master(&taints, facts.masters_schedulable);
         }

@@ -18,8 +18,16 @@ pub const OS: &str = "kubernetes.io/os";
 pub const MASTER: &str = "node-role.kubernetes.io/master";
 /// On a Node: member of the control plane, as Kubernetes names it.
 pub const CONTROL_PLANE: &str = "node-role.kubernetes.io/control-plane";
+/// On a Node: either makes it a member of the control plane; older clusters have the second alone.
+pub const CONTROL_PLANE_ROLES: [&str; 2] = [CONTROL_PLANE, MASTER];
 /// On a Node: worker.
 pub const WORKER: &str = "node-role.kubernetes.io/worker";
+
+/// Whether labels with these keys make a node a member of the control plane, whatever their values.
+pub fn is_control_plane(keys: impl IntoIterator<Item = impl AsRef<str>>) -> bool {
+    let mut keys = keys.into_iter();
+    keys.any(|key| CONTROL_PLANE_ROLES.contains(&key.as_ref()))
+}
 
 /// Taint with effect `PreferNoSchedule` on nodes yet to be updated, so that evicted pods rather go
 /// to updated ones.
@@ -33,4 +41,11 @@ pub mod role {
     pub const ARBITER: &str = "arbiter";
     /// Nodes for workloads.
     pub const WORKER: &str = "worker";
+    /// Roles of the control plane: their nodes vote in etcd.
+    pub const CONTROL_PLANE: [&str; 2] = [MASTER, ARBITER];
+
+    /// Whether the nodes of the pool of this name belong to the control plane.
+    pub fn is_control_plane(pool: &str) -> bool {
+        CONTROL_PLANE.contains(&pool)
+    }
 }

@@ -240,6 +240,13 @@ impl NodeStatus {
         self.phase().is_some_and(PhaseName::is_past_drain)
     }
 
+    /// Whether its daemon asks for a drain that is not carried out, for whatever configuration.
+    pub fn has_open_drain(&self) -> bool {
+        let request = self.desired_drain.as_ref().and_then(Reading::known);
+        matches!(request, Some(DrainRequest::Drain(_)))
+            && self.desired_drain != self.last_applied_drain
+    }
+
     /// Whether its daemon asks for a drain for `config`, carried out or not.
     pub fn is_to_drain_for(&self, config: &str) -> bool {
         is_drain_for(self.desired_drain.as_ref(), config)

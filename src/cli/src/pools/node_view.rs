@@ -49,11 +49,12 @@ impl NodeDetails {
         now: Timestamp,
     ) -> Self {
         let views: Vec<PoolView> = pools.iter().map(PoolView::parse).collect();
-        let (pool, unmanaged) = match place(node, &views) {
-            Placement::Pool(pool) => (Some(pool.to_owned()), None),
-            Placement::MasterOverCustom { .. } => (Some("master".to_owned()), None),
-            Placement::Conflict(conflict) => (None, Some(conflict.to_string())),
-            Placement::Unmanaged => (None, Some("no MachineConfigPool selects it".to_owned())),
+        let placement = place(node, &views);
+        let pool = placement.pool().map(ToOwned::to_owned);
+        let unmanaged = match placement {
+            Placement::Pool(_) | Placement::MasterOverCustom { .. } => None,
+            Placement::Conflict(conflict) => Some(conflict.to_string()),
+            Placement::Unmanaged => Some("no MachineConfigPool selects it".to_owned()),
         };
         let status = &node.status;
         let view = views.iter().find(|view| Some(&view.name) == pool.as_ref());

@@ -2,6 +2,7 @@
 
 use api::condition::ConditionStatus;
 use api::machineconfiguration::MachineConfigPool;
+use api::machineconfiguration::label::role;
 use api::machineconfiguration::machine_config_pool::{PoolCondition, PoolConditionType};
 use api::machineconfiguration::node_status::Reading;
 use jiff::Timestamp;
@@ -93,7 +94,7 @@ pub(super) fn pools(
         .map(|(pool, view)| PoolDetails::new(pool, view, sorted.of(&view.name), now))
         .collect();
     details.sort_by(|one, other| {
-        let key = |pool: &PoolDetails| (pool.name != "master", pool.name.clone());
+        let key = |pool: &PoolDetails| (pool.name != role::MASTER, pool.name.clone());
         key(one).cmp(&key(other))
     });
     let conflicts = sorted.conflicts.iter().map(ToString::to_string);

@@ -18,6 +18,7 @@ pub(crate) mod steps;
 mod target;
 mod verdict;
 
+use api::machineconfiguration::label::role;
 use jiff::Timestamp;
 use release::progress::ProgressRecord;
 use serde::Serialize;
@@ -26,7 +27,7 @@ use serde_json::Value;
 use self::control_plane::{ControlPlaneView, operator_table};
 use self::ends::UpdateEnds;
 use self::health::{HealthInsight, health_details, health_table, insights};
-use self::nodes::{PoolView, node_table, pool_table};
+use self::nodes::{NodesByPool, PoolUpgradeView, node_table, pool_table};
 use self::verdict::verdict;
 use super::version::VersionView;
 use crate::object::ClusterObject;
@@ -90,7 +91,7 @@ pub(crate) struct UpgradeStatus {
     ends: Option<UpdateEnds>,
     #[serde(skip_serializing_if = "Option::is_none")]
     control_plane: Option<ControlPlaneView>,
-    pools: Vec<PoolView>,
+    pools: Vec<PoolUpgradeView>,
     health: Vec<HealthInsight>,
 }
 
@@ -104,12 +105,17 @@ impl UpgradeStatus {
         let progressing = version.condition("Progressing").ok_or(
             "ClusterVersion version: status.conditions: there is no condition Progressing",
         )?;
-        let pools = nodes::pools(cluster, now)?;
-        let is_rolled = |pool: &PoolView| {
+        let NodesByPool {
+            pools,
+            faults,
+            unread,
+        } = NodesByPool::new(cluster, now);
+        let unread: Vec<String> = cluster.unread.iter().cloned().chain(unread).collect();
+        let is_rolled = |pool: &PoolUpgradeView| {
             pool.is_control_plane || pool.total == 0 || pool.updated == pool.total
         };
         // What is not read may be what is not done.
-        let is_known = cluster.unread.is_empty();
+        let is_known = unread.is_empty();
         let is_updating = progressing.is_true() || !is_known || !pools.iter().all(is_rolled);
         if !is_updating {
             return Ok(Self {
@@ -119,7 +125,7 @@ impl UpgradeStatus {
                 ends: None,
                 control_plane: None,
                 pools,
-                health: Vec::new(),
+                health: faults.iter().map(HealthInsight::of_membership).collect(),
             });
         }
         if cluster.operators.is_empty() && is_known {
@@ -128,11 +134,11 @@ impl UpgradeStatus {
             );
         }
         let control_plane = ControlPlaneView::new(cluster, now)?;
-        let health = insights(cluster, &control_plane, &pools, now);
+        let health = insights(cluster, &control_plane, (&pools, &faults), now);
         Ok(Self {
             is_updating,
-            verdict: verdict(&control_plane, &pools, &health, &cluster.unread),
-            unread: cluster.unread.clone(),
+            verdict: verdict(&control_plane, &pools, &health, &unread),
+            unread,
             health,
             ends: UpdateEnds::of(&control_plane, &pools),
             control_plane: Some(control_plane),
@@ -153,7 +159,11 @@ impl UpgradeStatus {
     /// The status as text: the verdict, then what upstream's command prints.
     pub(crate) fn text(&self, details: StatusDetails) -> String {
         let Some(control_plane) = &self.control_plane else {
-            return format!("{}\n", self.verdict);
+            let faults = self.health.iter().map(HealthInsight::sentence);
+            let lines: Vec<String> = std::iter::once(self.verdict.clone())
+                .chain(faults)
+                .collect();
+            return format!("{}\n", lines.join("\n"));
         };
         let mut text = format!("{}\n", self.verdict);
         if let Some(ends) = &self.ends {
@@ -165,17 +175,21 @@ impl UpgradeStatus {
             text.push_str(&operator_table(control_plane));
         }
         let all_nodes = details.includes(StatusDetails::Nodes);
-        for pool in self.pools.iter().filter(|pool| pool.is_control_plane) {
-            if pool.total > 0 && pool.updated == pool.total {
-                let target = &control_plane.target;
-                text.extend([format!(
-                    "\nAll control plane nodes successfully updated to {target}\n"
-                )]);
-            } else if pool.total > 0 {
-                text.push_str(&node_table("Control Plane Nodes", pool, all_nodes));
-            }
+        let of_control_plane = |pool: &&PoolUpgradeView| pool.is_control_plane && pool.total > 0;
+        let mut left = self.pools.iter().filter(of_control_plane).peekable();
+        if left.peek().is_some() && left.clone().all(|pool| pool.updated == pool.total) {
+            let target = &control_plane.target;
+            text.extend([format!(
+                "\nAll control plane nodes successfully updated to {target}\n"
+            )]);
+        } else {
+            text.extend(left.map(|pool| {
+                let of = format!(": {}", pool.name);
+                let of = if pool.name == role::MASTER { "" } else { &of };
+                node_table(&format!("Control Plane Nodes{of}"), pool, all_nodes)
+            }));
         }
-        let workers: Vec<&PoolView> = self
+        let workers: Vec<&PoolUpgradeView> = self
             .pools
             .iter()
             .filter(|pool| !pool.is_control_plane)

@@ -16,7 +16,7 @@ use serde::Serialize;
 use super::status::ClusterSnapshot;
 use super::status::control_plane::ControlPlaneView;
 use super::status::ends::UpdateEnds;
-use super::status::nodes::{PoolView, pools};
+use super::status::nodes::{NodesByPool, PoolUpgradeView};
 use crate::blocks::{columns, duration};
 use crate::object::{ClusterObject, text, time};
 
@@ -156,7 +156,10 @@ impl UpdateTimeline {
         let from = before.iter().find(is_completed).or_else(|| before.first());
         let completed = time(last, "/completionTime").filter(|_| is_completed(&last));
 
-        let pools = pools(cluster, now)?;
+        let NodesByPool { pools, unread, .. } = NodesByPool::new(cluster, now);
+        if let Some(unread) = unread.into_iter().next() {
+            return Err(unread);
+        }
         let mut groups = lanes::operators(cluster, &to, started);
         let (nodes, mut without_records) = lanes::nodes(inputs, &pools, started);
         groups.extend(nodes);
@@ -315,7 +318,7 @@ impl TimelineLane {
 /// When the update is over.
 fn forecast(
     cluster: &ClusterSnapshot,
-    pools: &[PoolView],
+    pools: &[PoolUpgradeView],
     now: Timestamp,
 ) -> Option<(Timestamp, Timestamp)> {
     let control_plane = ControlPlaneView::new(cluster, now).ok()?;

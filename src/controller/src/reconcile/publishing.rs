@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use api::machineconfiguration::label::role;
 use api::machineconfiguration::machine_config_pool::MachineConfigPoolStatus;
 use cluster::wire;
 use jiff::{SignedDuration, Timestamp};
@@ -18,9 +19,6 @@ use crate::metrics::PoolMetrics;
 use crate::observed::Observed;
 use crate::reporting;
 use crate::store::{Pool, Snapshot};
-
-/// Pool of the control plane.
-const CONTROL_PLANE: &str = "master";
 
 /// How often the status of a pool says how far a rollout is: of many nodes one is done each moment.
 pub(super) const PROGRESS_EVERY: SignedDuration = SignedDuration::from_secs(5);
@@ -79,7 +77,7 @@ impl Controller {
                 let node = node.to_owned();
                 self.say(pool, &[Announcement::Deferred { node }]);
             }
-            let is_of_control_plane = pool.view.name == CONTROL_PLANE;
+            let is_of_control_plane = pool.view.name == role::MASTER;
             let named = round.assigned.iter().filter(|_| is_of_control_plane);
             for node in named.filter_map(|name| self.context.store.nodes.get(name)) {
                 events::announce_assignment(&self.context.recorder, &node, self.context.now());

@@ -10,9 +10,6 @@ use cluster::cache::Table;
 use crate::store::Configs;
 use crate::version::BUILD;
 
-/// Pools of control planes, which are required whatever their labels are.
-const CONTROL_PLANE: [&str; 2] = ["master", "arbiter"];
-
 /// Why required pools are not at the release.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Shortfall {
@@ -35,10 +32,11 @@ pub struct Wanted<'a> {
     pub os_images: &'a BTreeMap<String, String>,
 }
 
-/// Whether an update of the cluster waits for a pool.
+/// Whether an update of the cluster waits for a pool. It does for those of the control plane,
+/// whatever their labels are.
 pub fn is_required(pool: &MachineConfigPool) -> bool {
     let labels = pool.metadata.labels.as_ref();
-    CONTROL_PLANE.contains(&name(pool))
+    label::role::is_control_plane(name(pool))
         || labels.is_some_and(|labels| labels.contains_key(label::REQUIRED_FOR_UPGRADE))
 }
 
@@ -88,7 +86,7 @@ pub fn shortfall(pools: &[&MachineConfigPool], wanted: &Wanted<'_>) -> Option<Sh
     if required.peek().is_none() {
         return Some(Shortfall::Failed(format!(
             "no MachineConfigPool is required for an update: there is no pool {}, and none has label {}",
-            CONTROL_PLANE.join(" or "),
+            label::role::CONTROL_PLANE.join(" or "),
             label::REQUIRED_FOR_UPGRADE
         )));
     }

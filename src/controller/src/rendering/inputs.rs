@@ -191,7 +191,7 @@ pub(super) fn missing(why: &str) -> String {
 pub(crate) fn stream(pool: &Pool, worker: Option<&Pool>) -> Option<String> {
     let of = |pool: &Pool| pool.object.spec.os_image_stream.clone();
     let inherited = || {
-        let is_custom = !["master", "arbiter"].contains(&pool.view.name.as_str());
+        let is_custom = !label::role::is_control_plane(&pool.view.name);
         is_custom.then(|| of(worker?))?
     };
     of(pool).or_else(inherited).map(|stream| stream.name)

@@ -7,6 +7,7 @@ use crate::capacity;
 use crate::health::{self, HealthFinding, alerts};
 use crate::metrics;
 use crate::monitoring::validation_metrics;
+use crate::node_view::PoolProgress;
 
 impl UpgradeOperator {
     /// All findings. Without the gate `PreHealthCheck` only alerts and operators are asked.
@@ -20,8 +21,12 @@ impl UpgradeOperator {
         findings.extend(health::check_operators(operators));
         if pass.config.has_all_health_checks {
             findings.extend(self.check_capacity(pass).await);
-            let nodes = self.caches.nodes.table();
-            findings.extend(health::check_nodes(nodes.values().map(AsRef::as_ref)));
+            let (nodes, pools) = (self.caches.nodes.table(), self.caches.pools.table());
+            let pools: Vec<&PoolProgress> = pools.values().map(AsRef::as_ref).collect();
+            findings.extend(health::check_nodes(
+                nodes.values().map(AsRef::as_ref),
+                &pools,
+            ));
             findings.extend(self.check_budgets().await);
             findings.extend(self.ask_validation().await);
         }

@@ -113,7 +113,7 @@ impl UpgradeOperator {
         node: &UpgradeNode,
         limits: &DrainLimits,
     ) -> Result<bool, String> {
-        let start = node.drain.filter(|_| !node.is_control_plane);
+        let start = node.drain.filter(|_| !node.is_control_plane());
         let is_helped = pass.config.helps_drains;
         let Some(start) = start.filter(|_| is_helped) else {
             self.drains().held.remove(&(node.name.clone(), true));

@@ -195,7 +195,7 @@ impl UpgradeOperator {
             self.pending_workers()
         } else {
             let pools = self.caches.pools.table();
-            let workers = pools.values().filter(|pool| pool.name != "master");
+            let workers = pools.values().filter(|pool| !pool.is_control_plane());
             workers.map(|pool| pool.machines.0).sum()
         };
         let needs_machines = pass.upgrade.spec.capacity_reservation

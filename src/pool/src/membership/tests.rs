@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::fixture::{parse_node, pool, roles};
+use crate::fixture::{parse_node, parse_pool, pool, roles};
 
 fn pools() -> Vec<PoolView> {
     ["master", "worker", "infra", "gpu", "arbiter"]
@@ -196,5 +196,34 @@ fn a_pool_that_is_gone_before_its_node_has_labels_is_named() {
             expected,
             "{config}"
         );
+    }
+}
+
+/// Pools and nodes that every reader of Nodes has to sort alike.
+const CASES: &str = include_str!("../../../../tests/fixtures/placement.json");
+
+#[test]
+fn pool_role_and_state_of_each_node_are_those_that_all_readers_tell() {
+    let cases: Value = serde_json::from_str(CASES).unwrap();
+    let list = |key: &str| cases[key].as_array().unwrap().clone();
+    let pools: Vec<PoolView> = list("pools")
+        .into_iter()
+        .map(|pool| parse_pool(pool).1)
+        .collect();
+    let nodes: Vec<NodeView> = list("nodes")
+        .into_iter()
+        .map(|mut case| parse_node(case["object"].take()))
+        .collect();
+    let sorted = Membership::sort(&nodes, &pools);
+    for (case, node) in list("nodes").iter().zip(&nodes) {
+        let is_member = |pool: &&PoolView| sorted.of(&pool.name).contains(&node);
+        let unready: Vec<String> = node.unready.iter().map(ToString::to_string).collect();
+        let found = json!({
+            "pool": pools.iter().find(is_member).map(|pool| &pool.name),
+            "isControlPlane": node.is_control_plane(),
+            "state": node.status.state().as_str(),
+            "unready": unready,
+        });
+        assert_eq!(found, case["expected"], "{}", node.name);
     }
 }

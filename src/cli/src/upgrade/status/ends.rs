@@ -6,7 +6,7 @@
 use serde::Serialize;
 
 use super::control_plane::ControlPlaneView;
-use super::nodes::{NodePhase, PoolView};
+use super::nodes::{NodePhase, PoolUpgradeView};
 use crate::blocks::{duration, rounded};
 
 /// When all of an update is done.
@@ -22,14 +22,14 @@ pub(crate) struct UpdateEnds {
 
 impl UpdateEnds {
     /// None if no node has to be updated, or nothing says how long the nodes of a pool take.
-    pub(crate) fn of(control_plane: &ControlPlaneView, pools: &[PoolView]) -> Option<Self> {
-        let waits = |pool: &&PoolView| {
+    pub(crate) fn of(control_plane: &ControlPlaneView, pools: &[PoolUpgradeView]) -> Option<Self> {
+        let waits = |pool: &&PoolUpgradeView| {
             let mut nodes = pool.nodes.iter();
             !pool.is_control_plane
                 && !pool.is_paused
                 && nodes.any(|node| node.phase != NodePhase::Updated)
         };
-        let rolls: Vec<&PoolView> = pools.iter().filter(waits).collect();
+        let rolls: Vec<&PoolUpgradeView> = pools.iter().filter(waits).collect();
         if rolls.is_empty() {
             return None;
         }

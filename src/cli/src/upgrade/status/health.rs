@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::ClusterSnapshot;
 use super::control_plane::{ControlPlaneView, is_of_release};
 use super::duration::{seconds, whole};
-use super::nodes::{NodeAssessment, NodePhase, PoolView};
+use super::nodes::{MembershipFault, NodeAssessment, NodePhase, PoolUpgradeView};
 use crate::blocks::{columns, duration, first_line};
 use crate::object::{ClusterObject, ObjectCondition, text, time};
 use crate::upgrade::alert::AlertView;
@@ -20,6 +20,9 @@ const NODE_STATUS: &str = "https://docs.openshift.com/container-platform/latest/
 const NODE_HEALTH: &str =
     "https://docs.openshift.com/container-platform/latest/nodes/nodes/nodes-nodes-viewing.html";
 const PAUSED: &str = "https://docs.openshift.com/container-platform/latest/support/troubleshooting/troubleshooting-operator-issues.html#troubleshooting-disabling-autoreboot-mco_troubleshooting-operator-issues";
+
+/// The kind of pools, as a resource that a finding is about.
+const POOLS: &str = "machineconfigpools.machineconfiguration.openshift.io";
 
 /// Impact of what an update does not get past.
 pub(super) const UPDATE_STALLED: &str = "Update Stalled";
@@ -50,6 +53,34 @@ pub(crate) struct HealthInsight {
 }
 
 impl HealthInsight {
+    /// What keeps nodes out of the pools that they were meant for.
+    pub(super) fn of_membership(fault: &MembershipFault) -> Self {
+        let (message, kind, name, description) = match fault {
+            MembershipFault::Selector { pool, why } => (
+                format!("MachineConfigPool {pool}: {why}"),
+                POOLS,
+                pool,
+                "The pool selects no node. Nodes that it was meant for are updated with the workers, or not at all.",
+            ),
+            MembershipFault::Conflict(conflict) => (
+                conflict.to_string(),
+                "nodes",
+                &conflict.node,
+                "No pool may touch the node, so that it is not updated.",
+            ),
+        };
+        Self {
+            since: None,
+            age: "-".to_owned(),
+            level: InsightLevel::Warning,
+            impact: UPDATE_STALLED,
+            message,
+            reference: NODE_STATUS.to_owned(),
+            resources: vec![(kind.to_owned(), name.clone())],
+            description: description.to_owned(),
+        }
+    }
+
     /// The first line of its message, and since when it holds.
     pub(super) fn sentence(&self) -> String {
         let message = first_line(&self.message);
@@ -94,10 +125,10 @@ const DEGRADED: Patience = Patience {
 pub(crate) fn insights(
     cluster: &ClusterSnapshot,
     control_plane: &ControlPlaneView,
-    pools: &[PoolView],
+    (pools, faults): (&[PoolUpgradeView], &[MembershipFault]),
     now: Timestamp,
 ) -> Vec<HealthInsight> {
-    let mut found: Vec<HealthInsight> = Vec::new();
+    let mut found: Vec<HealthInsight> = faults.iter().map(HealthInsight::of_membership).collect();
     for operator in cluster
         .operators
         .iter()
@@ -279,7 +310,7 @@ fn incomplete(cluster: &ClusterSnapshot, now: Timestamp) -> Option<HealthInsight
 
 fn node_insights(
     cluster: &ClusterSnapshot,
-    pools: &[PoolView],
+    pools: &[PoolUpgradeView],
     now: Timestamp,
 ) -> Vec<HealthInsight> {
     let mut found = Vec::new();
@@ -297,7 +328,7 @@ fn node_insights(
                 impact: UPDATE_STALLED,
                 message: format!("Outdated nodes in a paused pool '{}' will not be updated", pool.name),
                 reference: PAUSED.to_owned(),
-                resources: resource("machineconfigpools.machineconfiguration.openshift.io", &pool.name),
+                resources: resource(POOLS, &pool.name),
                 description: "Pool is paused, which stops all changes to the nodes in the pool, including updates. The nodes will not be updated until the pool is unpaused by the administrator.".to_owned(),
             });
         }

@@ -2,30 +2,30 @@
 
 use std::collections::BTreeMap;
 
-use api::IntOrString;
-use api::machineconfiguration::annotation;
+use api::condition::ConditionStatus;
+use api::machineconfiguration::label::role;
+use api::machineconfiguration::machine_config_pool::PoolConditionType;
+use api::machineconfiguration::node_status::Reading;
+use api::machineconfiguration::{MachineConfigPool, NodeState, NodeStatus, annotation};
 use jiff::Timestamp;
 use pool::budget::budget;
-use pool::selector::Selector;
+use pool::membership::{Conflict, Membership};
+use pool::node::{NodeView, Unready};
+use pool::view::PoolView;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use super::ClusterSnapshot;
 use super::target::is_migration;
 use crate::blocks::{columns, first_line};
 use crate::forecast::{RollFacts, RollForecast, forecast};
-use crate::object::{ClusterObject, ObjectCondition, text};
+use crate::object::{ClusterObject, text};
 
 /// Rows of a table of nodes after which only bad ones follow.
 const ROWS: usize = 10;
 
 /// Bytes of the shortest name that messages of a table are shortened by, as in `oc`.
 const LEAST_NAME: usize = 8;
-
-/// The pool of the control plane.
-const MASTER: &str = "master";
-
-/// The pool of all other nodes.
-const WORKER: &str = "worker";
 
 /// What is thought of a node; worst first, as tables have them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -63,7 +63,7 @@ pub(crate) struct NodeUpgradeView {
 /// A pool and its nodes.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct PoolView {
+pub(crate) struct PoolUpgradeView {
     pub(crate) name: String,
     pub(crate) is_control_plane: bool,
     pub(crate) is_paused: bool,
@@ -77,131 +77,167 @@ pub(crate) struct PoolView {
     pub(crate) nodes: Vec<NodeUpgradeView>,
 }
 
-/// The pools with their nodes, the control plane's first.
-pub(crate) fn pools(cluster: &ClusterSnapshot, now: Timestamp) -> Result<Vec<PoolView>, String> {
-    let history = cluster.version.list("/status/history");
-    let versions: BTreeMap<&str, &str> = cluster
-        .configs
-        .iter()
-        .map(|config| {
-            (
-                config.name(),
-                config.annotation(annotation::RELEASE_IMAGE_VERSION),
-            )
-        })
-        .collect();
-    let goal = NodeGoal {
-        version: history.first().map_or("", |entry| text(entry, "/version")),
-        is_migration: is_migration(history),
-        versions,
-    };
-    let mut selectors = Vec::new();
-    for pool in &cluster.pools {
-        let selector = pool
-            .0
-            .pointer("/spec/nodeSelector")
-            .cloned()
-            .unwrap_or_default();
-        let failed = |why: &str| {
-            format!(
-                "MachineConfigPool {}: spec.nodeSelector: {why}",
-                pool.name()
-            )
-        };
-        let selector: Option<_> =
-            serde_json::from_value(selector).map_err(|error| failed(&error.to_string()))?;
-        let selector = Selector::parse("spec.nodeSelector", selector.as_ref())
-            .map_err(|error| failed(&error.why))?;
-        selectors.push((pool.name(), selector));
-    }
-    // A node is in the control plane's pool, else in a custom one, else with the workers.
-    let rank = |name: &str| match name {
-        MASTER => 0,
-        WORKER => 2,
-        _ => 1,
-    };
-    selectors.sort_by_key(|(name, _)| rank(name));
-    let pool_of = |node: &ClusterObject| {
-        let labels = node.labels();
-        selectors
+/// A fault in what decides which pool a node is in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum MembershipFault {
+    /// A pool selects no node, as its selector cannot be read.
+    Selector { pool: String, why: String },
+    /// A node is in no pool, as more than one custom pool selects it.
+    Conflict(Conflict),
+}
+
+/// The nodes of a cluster by pool.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct NodesByPool {
+    /// The pools with their nodes, the control plane's first.
+    pub(crate) pools: Vec<PoolUpgradeView>,
+    /// What keeps nodes out of the pools that they were meant for.
+    pub(crate) faults: Vec<MembershipFault>,
+    /// What could not be read, with the reason.
+    pub(crate) unread: Vec<String>,
+}
+
+impl NodesByPool {
+    /// Sorts the nodes into pools as the controller does.
+    pub(crate) fn new(cluster: &ClusterSnapshot, now: Timestamp) -> Self {
+        let history = cluster.version.list("/status/history");
+        let versions: BTreeMap<&str, &str> = cluster
+            .configs
             .iter()
-            .find(|(_, selector)| selector.matches(&labels))
-            .map(|(name, _)| *name)
-    };
-    let mut pools: Vec<PoolView> = cluster
-        .pools
-        .iter()
-        .map(|pool| {
-            let members: Vec<&ClusterObject> = cluster
-                .nodes
-                .iter()
-                .filter(|node| pool_of(node) == Some(pool.name()))
-                .collect();
-            let mut nodes: Vec<NodeUpgradeView> = members
-                .iter()
-                .map(|node| NodeUpgradeView::of(node, pool, &goal))
-                .collect();
-            let at_once = at_once(pool, nodes.len());
-            let facts = at_once.map(|at_once| roll(pool, &members, &nodes, at_once, now));
-            nodes.sort_by(|one, other| {
-                (one.assessment, one.phase, &one.name).cmp(&(
-                    other.assessment,
-                    other.phase,
-                    &other.name,
-                ))
-            });
-            PoolView {
-                name: pool.name().to_owned(),
-                is_control_plane: pool.name() == MASTER,
-                is_paused: is_paused(pool),
-                total: nodes.len(),
-                updated: nodes
-                    .iter()
-                    .filter(|node| node.phase == NodePhase::Updated)
-                    .count(),
-                at_once,
-                forecast: facts.flatten().and_then(|facts| forecast(&facts, now).ok()),
-                nodes,
-            }
-        })
-        .collect();
-    pools.sort_by(|one, other| {
-        let key = |pool: &PoolView| {
-            (
-                u8::from(!pool.is_control_plane),
-                u8::from(pool.name != WORKER),
-            )
+            .map(|config| {
+                (
+                    config.name(),
+                    config.annotation(annotation::RELEASE_IMAGE_VERSION),
+                )
+            })
+            .collect();
+        let goal = NodeGoal {
+            version: history.first().map_or("", |entry| text(entry, "/version")),
+            is_migration: is_migration(history),
+            versions,
         };
-        key(one)
-            .cmp(&key(other))
-            .then_with(|| one.name.cmp(&other.name))
-    });
-    Ok(pools)
+        let mut unread = Vec::new();
+        let objects: Vec<MachineConfigPool> =
+            read("MachineConfigPool", &cluster.pools, &mut unread);
+        let pools: Vec<PoolView> = objects.iter().map(PoolView::parse).collect();
+        let nodes = read("Node", &cluster.nodes, &mut unread).into_iter();
+        let nodes: Vec<NodeView> = nodes.map(NodeView::parse).collect();
+        let sorted = Membership::sort(&nodes, &pools);
+        let faults = pools.iter().filter_map(|pool| {
+            Some(MembershipFault::Selector {
+                why: pool.node_selector.as_ref().err()?.to_string(),
+                pool: pool.name.clone(),
+            })
+        });
+        let conflicts = sorted.conflicts.iter().cloned();
+        let faults = faults
+            .chain(conflicts.map(MembershipFault::Conflict))
+            .collect();
+        let mut pools: Vec<PoolUpgradeView> = objects
+            .iter()
+            .zip(&pools)
+            .map(|(object, pool)| {
+                let began = updating_since(object).unwrap_or(now);
+                PoolUpgradeView::of(pool, sorted.of(&pool.name), &goal, (began, now))
+            })
+            .collect();
+        pools.sort_by_cached_key(|pool| {
+            (
+                pool.name != role::MASTER,
+                !pool.is_control_plane,
+                pool.name != role::WORKER,
+                pool.name.clone(),
+            )
+        });
+        Self {
+            pools,
+            faults,
+            unread,
+        }
+    }
+}
+
+/// Objects of a kind; those that are none of it are named in `unread`.
+fn read<T: DeserializeOwned>(
+    kind: &str,
+    objects: &[ClusterObject],
+    unread: &mut Vec<String>,
+) -> Vec<T> {
+    let mut found = Vec::new();
+    for object in objects {
+        match T::deserialize(&object.0) {
+            Ok(read) => found.push(read),
+            Err(error) => unread.push(format!("cannot read {kind} {}: {error}", object.name())),
+        }
+    }
+    found
+}
+
+/// Since when a pool reports that it is updated.
+fn updating_since(pool: &MachineConfigPool) -> Option<Timestamp> {
+    let updating = pool
+        .status
+        .as_ref()?
+        .condition(&PoolConditionType::Updating);
+    let updating = updating.filter(|condition| condition.status == ConditionStatus::True)?;
+    Some(updating.last_transition_time.as_ref()?.0)
+}
+
+impl PoolUpgradeView {
+    /// Reads a pool whose roll has begun then; now is the later time.
+    fn of(
+        pool: &PoolView,
+        members: &[&NodeView],
+        goal: &NodeGoal<'_>,
+        (began, now): (Timestamp, Timestamp),
+    ) -> Self {
+        let mut nodes: Vec<NodeUpgradeView> = members
+            .iter()
+            .map(|node| NodeUpgradeView::of(node, pool, goal))
+            .collect();
+        let at_once = at_once(pool, nodes.len());
+        let facts = at_once.map(|at_once| roll(pool, members, &nodes, (at_once, began)));
+        nodes.sort_by(|one, other| {
+            (one.assessment, one.phase, &one.name).cmp(&(
+                other.assessment,
+                other.phase,
+                &other.name,
+            ))
+        });
+        Self {
+            name: pool.name.clone(),
+            is_control_plane: role::is_control_plane(&pool.name),
+            is_paused: pool.is_paused,
+            total: nodes.len(),
+            updated: nodes
+                .iter()
+                .filter(|node| node.phase == NodePhase::Updated)
+                .count(),
+            at_once,
+            forecast: facts.flatten().and_then(|facts| forecast(&facts, now).ok()),
+            nodes,
+        }
+    }
 }
 
 /// How many nodes of a pool may be out at once.
-fn at_once(pool: &ClusterObject, nodes: usize) -> Option<usize> {
-    let field = pool.0.pointer("/spec/maxUnavailable").cloned();
-    let field: Option<IntOrString> = serde_json::from_value(field.unwrap_or_default()).ok()?;
-    let budget = budget(pool.name(), field.as_ref(), nodes).ok()?;
+fn at_once(pool: &PoolView, nodes: usize) -> Option<usize> {
+    let budget = budget(&pool.name, pool.max_unavailable.as_ref(), nodes).ok()?;
     Some(budget.get())
 }
 
 /// What is known of the roll of a pool; none if it is paused, or all of its nodes are updated.
 fn roll(
-    pool: &ClusterObject,
-    members: &[&ClusterObject],
+    pool: &PoolView,
+    members: &[&NodeView],
     nodes: &[NodeUpgradeView],
-    at_once: usize,
-    now: Timestamp,
+    (at_once, began): (usize, Timestamp),
 ) -> Option<RollFacts> {
-    if is_paused(pool) {
+    if pool.is_paused {
         return None;
     }
-    let updating = pool.condition("Updating");
-    let began = updating.filter(ObjectCondition::is_true);
     let mut facts = RollFacts {
-        began: began.and_then(|condition| condition.since).unwrap_or(now),
+        began,
         done: Vec::new(),
         earlier: Vec::new(),
         under_way: 0,
@@ -209,7 +245,7 @@ fn roll(
         at_once,
     };
     for (member, node) in members.iter().zip(nodes) {
-        let since: Option<Timestamp> = member.annotation(annotation::SINCE).parse().ok();
+        let since = member.status.since.as_ref().and_then(Reading::known);
         // A degraded node is repaired by a person, at a time that no one knows.
         if node.assessment == NodeAssessment::Degraded && node.phase != NodePhase::Updated {
             continue;
@@ -228,13 +264,6 @@ fn roll(
     (facts.under_way + facts.waiting > 0).then_some(facts)
 }
 
-fn is_paused(pool: &ClusterObject) -> bool {
-    pool.0
-        .pointer("/spec/paused")
-        .and_then(serde_json::Value::as_bool)
-        .unwrap_or_default()
-}
-
 /// What nodes are updated to.
 struct NodeGoal<'a> {
     version: &'a str,
@@ -245,20 +274,19 @@ struct NodeGoal<'a> {
 }
 
 impl NodeUpgradeView {
-    fn of(node: &ClusterObject, pool: &ClusterObject, goal: &NodeGoal<'_>) -> Self {
-        let version = |config: &str| {
-            let found = goal.versions.get(config).copied();
+    fn of(node: &NodeView, pool: &PoolView, goal: &NodeGoal<'_>) -> Self {
+        let status = &node.status;
+        let (current, desired) = (&status.current_config, &status.desired_config);
+        let version = |config: &Option<String>| {
+            let found = goal.versions.get(config.as_deref()?).copied();
             found.filter(|text| !text.is_empty())
         };
-        let is_target = |config: &str| version(config) == Some(goal.version);
-        let current = node.annotation(annotation::CURRENT_CONFIG);
-        let desired = node.annotation(annotation::DESIRED_CONFIG);
-        let wanted = pool.text("/spec/configuration/name");
-        let is_at_rest = current == desired && desired == wanted;
+        let is_target = |config: &Option<String>| version(config) == Some(goal.version);
+        let is_at_rest = current == desired && *desired == pool.target;
         let is_updated = is_target(current) && (is_at_rest || !goal.is_migration);
         let is_updating =
-            !is_updated && is_target(desired) && current != desired && desired == wanted;
-        let phase = phase(node, is_updated, is_updating, is_paused(pool));
+            !is_updated && is_target(desired) && current != desired && *desired == pool.target;
+        let phase = phase(status, is_updated, is_updating, pool.is_paused);
         let (mut assessment, mut estimate) = match phase {
             NodePhase::Draining => (NodeAssessment::Progressing, "+10m"),
             NodePhase::Updating | NodePhase::Rebooting => (NodeAssessment::Progressing, "+5m"),
@@ -267,10 +295,9 @@ impl NodeUpgradeView {
             NodePhase::Updated => (NodeAssessment::Completed, "-"),
         };
         let mut message = String::new();
-        let state = node.annotation(annotation::STATE);
-        if ["Degraded", "Unreconcilable"].contains(&state) {
+        if status.state().is_failed() {
             assessment = NodeAssessment::Degraded;
-            node.annotation(annotation::REASON).clone_into(&mut message);
+            message.clone_from(&status.reason);
         } else if !is_updating {
             let why = unavailable(node);
             if !why.is_empty() {
@@ -282,7 +309,7 @@ impl NodeUpgradeView {
             estimate = "?";
         }
         Self {
-            name: node.name().to_owned(),
+            name: node.name.clone(),
             assessment,
             phase,
             version: version(current).unwrap_or("?").to_owned(),
@@ -292,7 +319,7 @@ impl NodeUpgradeView {
     }
 }
 
-fn phase(node: &ClusterObject, is_updated: bool, is_updating: bool, is_paused: bool) -> NodePhase {
+fn phase(status: &NodeStatus, is_updated: bool, is_updating: bool, is_paused: bool) -> NodePhase {
     if is_updated {
         return NodePhase::Updated;
     }
@@ -303,15 +330,12 @@ fn phase(node: &ClusterObject, is_updated: bool, is_updating: bool, is_paused: b
             NodePhase::Pending
         };
     }
-    let drain = node.annotation(annotation::DESIRED_DRAIN);
-    let is_draining =
-        drain.starts_with("drain-") && drain != node.annotation(annotation::LAST_APPLIED_DRAIN);
-    let state = node.annotation(annotation::STATE);
-    if is_draining || state == "Done" {
+    // Daemons of old releases report the reboot as a state.
+    let reboots =
+        |state: &Reading<NodeState>| *state == Reading::Unknown(annotation::REBOOTING.to_owned());
+    if status.has_open_drain() || status.state() == NodeState::Done {
         NodePhase::Draining
-    } else if state == annotation::REBOOTING
-        || node.annotation(annotation::POST_CONFIG_ACTION) == annotation::REBOOTING
-    {
+    } else if status.is_rebooting || status.state.as_ref().is_some_and(reboots) {
         NodePhase::Rebooting
     } else {
         NodePhase::Updating
@@ -319,37 +343,19 @@ fn phase(node: &ClusterObject, is_updated: bool, is_updating: bool, is_paused: b
 }
 
 /// Why a node is not available.
-fn unavailable(node: &ClusterObject) -> Vec<&'static str> {
-    let is = |kind: &str| {
-        node.condition(kind)
-            .is_some_and(|condition| condition.is_true())
-    };
-    let is_unschedulable = node
-        .0
-        .pointer("/spec/unschedulable")
-        .and_then(serde_json::Value::as_bool);
-    let state = node.annotation(annotation::STATE);
-    let has_config = !node.annotation(annotation::CURRENT_CONFIG).is_empty();
-    [
-        (!is("Ready"), "Not ready"),
-        (is("DiskPressure"), "Disk pressure"),
-        (is("NetworkUnavailable"), "Network unavailable"),
-        (
-            is_unschedulable == Some(true),
-            "Node is marked unschedulable",
-        ),
-        (
-            state == "Working",
-            "Machine Config Daemon is processing the node",
-        ),
-        (
-            !has_config,
-            "Machine Config Daemon has not reported the node's configuration",
-        ),
-    ]
-    .into_iter()
-    .filter_map(|(is_so, why)| is_so.then_some(why))
-    .collect()
+fn unavailable(node: &NodeView) -> Vec<&'static str> {
+    let unready = node.unready.iter().map(|unready| match unready {
+        Unready::NotReady => "Not ready",
+        Unready::DiskPressure => "Disk pressure",
+        Unready::NetworkUnavailable => "Network unavailable",
+        Unready::Unschedulable => "Node is marked unschedulable",
+    });
+    let is_working = node.status.state() == NodeState::Working;
+    let working = is_working.then_some("Machine Config Daemon is processing the node");
+    let is_unknown = node.status.current_config.is_none();
+    let unknown =
+        is_unknown.then_some("Machine Config Daemon has not reported the node's configuration");
+    unready.chain(working).chain(unknown).collect()
 }
 
 /// A node's name is in the row already. A short one may be part of other words.
@@ -361,7 +367,7 @@ fn without_name(message: &str, name: &str) -> String {
 }
 
 /// A pool's nodes, under their title.
-pub(crate) fn node_table(title: &str, pool: &PoolView, all: bool) -> String {
+pub(crate) fn node_table(title: &str, pool: &PoolUpgradeView, all: bool) -> String {
     let head = ["NAME", "ASSESSMENT", "PHASE", "VERSION", "EST", "MESSAGE"].map(str::to_owned);
     let mut rows = vec![head.to_vec()];
     let is_bad = |node: &NodeUpgradeView| node.assessment <= NodeAssessment::Unavailable;
@@ -401,7 +407,7 @@ pub(crate) fn node_table(title: &str, pool: &PoolView, all: bool) -> String {
 }
 
 /// Pools, one a line.
-pub(crate) fn pool_table(pools: &[&PoolView]) -> String {
+pub(crate) fn pool_table(pools: &[&PoolUpgradeView]) -> String {
     let head = ["WORKER POOL", "ASSESSMENT", "COMPLETION", "STATUS"].map(str::to_owned);
     let mut rows = vec![head.to_vec()];
     for pool in pools {
@@ -449,14 +455,14 @@ pub(crate) fn pool_table(pools: &[&PoolView]) -> String {
 }
 
 /// Nodes that are out of service for their update.
-fn progressing(pool: &PoolView) -> usize {
+fn progressing(pool: &PoolUpgradeView) -> usize {
     pool.nodes
         .iter()
         .filter(|node| node.assessment == NodeAssessment::Progressing)
         .count()
 }
 
-fn assessment(pool: &PoolView) -> &'static str {
+fn assessment(pool: &PoolUpgradeView) -> &'static str {
     let all = |phase: NodePhase| pool.nodes.iter().all(|node| node.phase == phase);
     let any = |wanted: NodeAssessment| pool.nodes.iter().any(|node| node.assessment == wanted);
     if all(NodePhase::Updated) {

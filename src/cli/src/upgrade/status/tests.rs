@@ -1,8 +1,9 @@
 mod findings;
+mod placement;
 
 use std::path::Path;
 
-use api::machineconfiguration::annotation;
+use api::machineconfiguration::{annotation, label};
 
 use super::*;
 
@@ -37,6 +38,10 @@ pub(crate) fn snapshot(example: &str) -> ClusterSnapshot {
         alerts_unread: None,
         unread: Vec::new(),
     }
+}
+
+fn of_worker(node: &ClusterObject) -> bool {
+    node.0["metadata"]["labels"].get(label::WORKER).is_some()
 }
 
 /// The time of upstream's runs.
@@ -142,8 +147,6 @@ fn recorded_steps_are_shown_with_what_they_learned() {
 fn the_end_of_an_update_counts_the_nodes_by_what_they_took_the_last_time() {
     let mut cluster = snapshot("4.15.0-ec2-early");
     let at = now(&cluster);
-    let of_worker =
-        |node: &ClusterObject| node.labels().contains_key("node-role.kubernetes.io/worker");
     let worker = cluster.nodes.iter().find(|node| of_worker(node)).unwrap();
     let worker = worker.clone();
     cluster.nodes.retain(|node| !of_worker(node));
@@ -256,7 +259,7 @@ fn nodes_are_sorted_by_what_is_thought_of_them_and_bad_ones_are_always_shown() {
     let node = cluster
         .nodes
         .iter()
-        .find(|node| node.labels().contains_key("node-role.kubernetes.io/worker"))
+        .find(|node| of_worker(node))
         .unwrap()
         .clone();
     for number in 0..12 {
@@ -339,7 +342,7 @@ fn phases_follow_the_annotations_of_a_node() {
             "4.15.0-ec.2".into();
         cluster.configs.push(config);
         for node in &mut cluster.nodes {
-            if node.labels().contains_key("node-role.kubernetes.io/worker") {
+            if of_worker(node) {
                 node.0["metadata"]["annotations"][format!("{base}desiredConfig")] = "new".into();
                 for (key, value) in &annotations {
                     node.0["metadata"]["annotations"][format!("{base}{key}")] = (*value).into();

@@ -2,7 +2,7 @@
 
 use super::control_plane::ControlPlaneView;
 use super::health::{HealthInsight, InsightLevel, UPDATE_STALLED};
-use super::nodes::PoolView;
+use super::nodes::PoolUpgradeView;
 
 /// Pools that the line names; the table has the rest.
 const NAMED: usize = 3;
@@ -13,7 +13,7 @@ const NAMED: usize = 3;
 /// is: in the operators, or in pools whose nodes are old although the operators are done.
 pub(crate) fn verdict(
     control_plane: &ControlPlaneView,
-    pools: &[PoolView],
+    pools: &[PoolUpgradeView],
     health: &[HealthInsight],
     unread: &[String],
 ) -> String {
@@ -44,11 +44,11 @@ pub(crate) fn verdict(
 }
 
 /// Where an update is that nothing holds up.
-fn progress(control_plane: &ControlPlaneView, pools: &[PoolView]) -> String {
+fn progress(control_plane: &ControlPlaneView, pools: &[PoolUpgradeView]) -> String {
     if let Some(operators) = control_plane.left() {
         return operators;
     }
-    let behind: Vec<&PoolView> = pools
+    let behind: Vec<&PoolUpgradeView> = pools
         .iter()
         .filter(|pool| pool.updated < pool.total)
         .collect();

@@ -1,6 +1,7 @@
 //! The lanes of a timeline, from objects.
 
-use api::machineconfiguration::annotation;
+use api::machineconfiguration::node_status::Reading;
+use api::machineconfiguration::{NodeStatus, PhaseName};
 use jiff::Timestamp;
 use release::progress::{ProgressRecord, StepRecord};
 
@@ -10,7 +11,7 @@ use super::{
 use crate::object::ClusterObject;
 use crate::upgrade::status::ClusterSnapshot;
 use crate::upgrade::status::control_plane::is_of_release;
-use crate::upgrade::status::nodes::PoolView;
+use crate::upgrade::status::nodes::PoolUpgradeView;
 
 /// Steps that took less than such a part of the whole share a lane with others of their run level.
 const SHORT_PART: i64 = 50;
@@ -100,7 +101,7 @@ fn run_levels(record: &ProgressRecord) -> Vec<LaneGroup> {
 /// What happened to nodes, a group for each pool; and the nodes of which no record is left.
 pub(super) fn nodes(
     inputs: &TimelineInputs,
-    pools: &[PoolView],
+    pools: &[PoolUpgradeView],
     started: Timestamp,
 ) -> (Vec<LaneGroup>, Vec<String>) {
     let mut groups: Vec<LaneGroup> = pools
@@ -122,7 +123,8 @@ pub(super) fn nodes(
     let mut without_records = Vec::new();
     for node in &inputs.cluster.nodes {
         let lane = node_lane(node, &inputs.events, started);
-        let is_of = |pool: &PoolView| pool.nodes.iter().any(|member| member.name == lane.name);
+        let is_of =
+            |pool: &PoolUpgradeView| pool.nodes.iter().any(|member| member.name == lane.name);
         let place = pools.iter().position(is_of).unwrap_or(pools.len());
         if lane.is_empty() {
             without_records.push(lane.name);
@@ -222,8 +224,9 @@ fn node_lane(node: &ClusterObject, events: &[ClusterObject], started: Timestamp)
             });
         }
     }
-    let since: Option<Timestamp> = node.annotation(annotation::SINCE).parse().ok();
-    let is_idle = node.annotation(annotation::PHASE) == "Idle";
+    let status = NodeStatus::read(&node.annotations());
+    let since = status.since.as_ref().and_then(Reading::known).copied();
+    let is_idle = status.phase() == Some(PhaseName::Idle);
     if let Some(since) = since.filter(|since| is_idle && *since >= started) {
         if lane.is_open() {
             lane.close(since);

@@ -26,10 +26,6 @@ fn minutes(count: i64) -> jiff::SignedDuration {
     jiff::SignedDuration::from_mins(count)
 }
 
-fn of_worker(node: &ClusterObject) -> bool {
-    node.labels().contains_key("node-role.kubernetes.io/worker")
-}
-
 /// Lets workers have the target's version, and go from one of its configurations to another.
 fn migrating() -> ClusterSnapshot {
     let mut cluster = well();
