@@ -1,5 +1,5 @@
 //! Citations of `docs/reference`: each names a page that exists, and headings in quotes that the
-//! page has.
+//! page has. Code in a page is that of the file which its fence names.
 
 use crate::sources::{root, sources};
 
@@ -34,6 +34,27 @@ fn cited_pages_and_headings_exist() {
         }
     }
     assert!(count > 40, "only {count} headings are cited");
+}
+
+#[test]
+fn code_in_pages_is_that_of_the_named_file() {
+    let root = root();
+    let mut count = 0;
+    for page in sources(&root.join("docs"), "md") {
+        let text = std::fs::read_to_string(&page).unwrap();
+        for block in text.split("```rust").skip(1) {
+            let (path, rest) = block.split_once('\n').unwrap();
+            let (code, _) = rest.split_once("```").unwrap();
+            let quoted = std::fs::read_to_string(root.join(path.trim())).unwrap_or_default();
+            assert!(
+                quoted.contains(code),
+                "{}: code of {path:?} differs:\n{code}",
+                page.display()
+            );
+            count += 1;
+        }
+    }
+    assert!(count > 0);
 }
 
 /// A text without the breaks of its lines and the marks of comments, which may stand in a heading.

@@ -12,6 +12,7 @@
 //! - [`logs`]: one line a record, as text or JSON; a filter that can change
 //! - [`memory`]: returning the heap of a program at rest
 //! - [`metrics`]: counters, gauges and histograms, printed in the Prometheus text format
+//! - [`program`]: a program from its command line to its exit code
 //! - [`secure_metrics`]: metrics over HTTPS, for a client with a certificate
 //! - [`report`]: an error with its causes, each said once
 //! - [`shutdown`]: the process was asked to stop
@@ -31,6 +32,8 @@ pub mod logs;
 pub mod memory;
 #[cfg(feature = "metrics")]
 pub mod metrics;
+#[cfg(feature = "cli")]
+pub mod program;
 pub mod report;
 #[cfg(feature = "secure-metrics")]
 pub mod secure_metrics;

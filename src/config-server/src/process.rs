@@ -5,13 +5,12 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
+use chassis::admin;
 use chassis::http::tls::{ClientAuthorities, ServerTls};
 use chassis::http::{Body, Limits, Server};
 use chassis::logs::Log;
-use chassis::{admin, shutdown};
 use http::Request;
-use operator::{Operator, client};
+use operator::{ControllerProgram, Operator};
 
 use crate::cli::ConfigServerOptions;
 use crate::flight::AnswersInFlight;
@@ -47,9 +46,9 @@ const LIMITS: Limits = Limits {
 /// # Errors
 /// Bad credentials, a taken address, files that cannot be read.
 pub async fn start(options: ConfigServerOptions, log: Log) -> anyhow::Result<()> {
-    let shutdown = shutdown::on_signals().context("cannot handle signals")?;
-    let following = tokio::spawn(log.follow(shutdown.clone()));
-    let access = Arc::new(client::connect(options.kubeconfig.as_deref(), USER_AGENT)?);
+    let program = ControllerProgram::begin(log, options.kubeconfig.as_deref(), USER_AGENT)?;
+    let access = Arc::clone(&program.access);
+    let shutdown = program.shutdown.clone();
     let authorities = ClientAuthorities::default();
     let tls = ServerTls::load(options.certificate, options.key)?
         .with_client_authorities(authorities.clone());
@@ -85,7 +84,7 @@ pub async fn start(options: ConfigServerOptions, log: Log) -> anyhow::Result<()>
         })
     };
     let secure = tokio::spawn(secure.serve_tls(tls, service(false), shutdown.clone()));
-    let plain = plain.map(|plain| tokio::spawn(plain.serve(service(true), shutdown.clone())));
+    let plain = plain.map(|plain| tokio::spawn(plain.serve(service(true), shutdown)));
     let operator = Operator::new("mcs", Arc::clone(&access));
     let keeper = Keeper {
         store: store.clone(),
@@ -93,15 +92,13 @@ pub async fn start(options: ConfigServerOptions, log: Log) -> anyhow::Result<()>
         authorities,
     };
     // Every replica answers: there is no lease.
-    store
+    let operator = store
         .watch(operator, &options.signers)
-        .serve(status, registry)
-        .run(keeper, shutdown)
-        .await?;
+        .serve(status, registry);
+    program.run(operator, keeper).await?;
     secure.await?;
     if let Some(plain) = plain {
         plain.await?;
     }
-    following.await?;
     Ok(())
 }

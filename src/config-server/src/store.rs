@@ -13,10 +13,11 @@ use api::machineconfiguration::{
 };
 use chassis::http::tls::{self, ClientAuthorities};
 use cluster::access::Access;
-use cluster::cache::{Cache, CachedKind};
+use cluster::cache::Cache;
 use cluster::{path, wire};
 use k8s_openapi::api::core::v1::ConfigMap;
-use operator::{Next, Operator, Reconcile, Wake, WatchScope, Watched};
+use operator::watch::kept::{Kept, KeptPart, PartOf};
+use operator::{Next, Operator, Reconcile, Wake, WatchScope};
 use pool::view::PoolView;
 
 /// Key of the ConfigMap under which the API server publishes who signs its clients' certificates.
@@ -25,15 +26,15 @@ const CLIENT_CA: &str = "client-ca-file";
 /// A pool, as far as it is served.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ServedPool {
-    pub(crate) name: String,
-    version: String,
     /// The rendered configuration that a new machine gets.
     pub(crate) config: Option<String>,
     /// Which nodes it selects.
     view: PoolView,
 }
 
-impl ServedPool {
+impl KeptPart for ServedPool {
+    type Object = MachineConfigPool;
+
     /// New machines get the pool's new configuration once one node has proved it.
     fn of(pool: MachineConfigPool) -> Self {
         let view = PoolView::parse(&pool);
@@ -45,78 +46,24 @@ impl ServedPool {
         };
         Self {
             config: configuration.name().map(ToOwned::to_owned),
-            name: pool.metadata.name.unwrap_or_default(),
-            version: pool.metadata.resource_version.unwrap_or_default(),
             view,
         }
-    }
-}
-
-/// MachineConfigPools.
-#[derive(Debug)]
-pub(crate) enum ServedPools {}
-
-impl CachedKind for ServedPools {
-    type Entry = ServedPool;
-
-    fn name(entry: &ServedPool) -> &str {
-        &entry.name
-    }
-
-    fn version(entry: &ServedPool) -> &str {
-        &entry.version
-    }
-
-    fn has_same_content(one: &ServedPool, other: &ServedPool) -> bool {
-        one.config == other.config && one.view == other.view
-    }
-}
-
-impl Watched for ServedPools {
-    type Object = MachineConfigPool;
-
-    fn parse(object: MachineConfigPool) -> ServedPool {
-        ServedPool::of(object)
     }
 }
 
 /// Certificates that machines get.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Bundles {
-    name: String,
-    version: String,
     pub(crate) kubelet_ca: Vec<u8>,
     pub(crate) cloud_ca: Vec<u8>,
 }
 
-/// ControllerConfigs.
-#[derive(Debug)]
-pub(crate) enum CertificateSources {}
-
-impl CachedKind for CertificateSources {
-    type Entry = Bundles;
-
-    fn name(entry: &Bundles) -> &str {
-        &entry.name
-    }
-
-    fn version(entry: &Bundles) -> &str {
-        &entry.version
-    }
-
-    fn has_same_content(one: &Bundles, other: &Bundles) -> bool {
-        (&one.kubelet_ca, &one.cloud_ca) == (&other.kubelet_ca, &other.cloud_ca)
-    }
-}
-
-impl Watched for CertificateSources {
+impl KeptPart for Bundles {
     type Object = ControllerConfig;
 
-    fn parse(object: ControllerConfig) -> Bundles {
+    fn of(object: ControllerConfig) -> Self {
         let spec = object.spec;
-        Bundles {
-            name: object.metadata.name.unwrap_or_default(),
-            version: object.metadata.resource_version.unwrap_or_default(),
+        Self {
             kubelet_ca: spec.kube_api_server_serving_ca_data.0,
             cloud_ca: spec.cloud_provider_ca_data.unwrap_or_default().0,
         }
@@ -126,38 +73,14 @@ impl Watched for CertificateSources {
 /// Who signs the certificates of clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Signers {
-    name: String,
-    version: String,
     bundle: Option<String>,
 }
 
-/// The ConfigMap of the client authorities.
-#[derive(Debug)]
-pub(crate) enum SignerMaps {}
-
-impl CachedKind for SignerMaps {
-    type Entry = Signers;
-
-    fn name(entry: &Signers) -> &str {
-        &entry.name
-    }
-
-    fn version(entry: &Signers) -> &str {
-        &entry.version
-    }
-
-    fn has_same_content(one: &Signers, other: &Signers) -> bool {
-        one.bundle == other.bundle
-    }
-}
-
-impl Watched for SignerMaps {
+impl KeptPart for Signers {
     type Object = ConfigMap;
 
-    fn parse(object: ConfigMap) -> Signers {
-        Signers {
-            name: object.metadata.name.unwrap_or_default(),
-            version: object.metadata.resource_version.unwrap_or_default(),
+    fn of(object: ConfigMap) -> Self {
+        Self {
             bundle: object.data.and_then(|mut data| data.remove(CLIENT_CA)),
         }
     }
@@ -184,9 +107,9 @@ impl fmt::Display for ServedKey {
 /// What answers are made of.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ServedStore {
-    pools: Cache<ServedPools>,
-    certificates: Cache<CertificateSources>,
-    signers: Cache<SignerMaps>,
+    pools: Cache<PartOf<ServedPool>>,
+    certificates: Cache<PartOf<Bundles>>,
+    signers: Cache<PartOf<Signers>>,
     configs: Arc<Mutex<BTreeMap<String, Arc<MachineConfig>>>>,
 }
 
@@ -212,7 +135,7 @@ impl ServedStore {
             "spec": { "configuration": { "name": name } },
             "status": { "configuration": { "name": name } },
         });
-        let pool = ServedPool::of(serde_json::from_value(of).unwrap());
+        let pool = Kept::parse(serde_json::from_value(of).unwrap());
         let synced = cluster::cache::WatchEvent::Synced(vec![pool]);
         store.pools.apply(synced);
         store.configs().insert(name, Arc::new(config));
@@ -245,7 +168,7 @@ impl ServedStore {
     }
 
     /// Certificates that machines get.
-    pub(crate) fn bundles(&self) -> Option<Arc<Bundles>> {
+    pub(crate) fn bundles(&self) -> Option<Arc<Kept<Bundles>>> {
         self.certificates
             .table()
             .get(controller_config::NAME)
@@ -256,7 +179,7 @@ impl ServedStore {
     pub(crate) fn pools(&self) -> Vec<(String, bool)> {
         let configs = self.configs();
         let table = self.pools.table();
-        let is_ready = |pool: &Arc<ServedPool>| {
+        let is_ready = |pool: &Arc<Kept<ServedPool>>| {
             let config = pool.config.as_ref();
             config.is_some_and(|config| configs.contains_key(config))
         };
@@ -382,7 +305,7 @@ mod tests {
 
     use super::*;
 
-    fn pool(updated: i32, spec: &str, status: &str) -> ServedPool {
+    fn pool(updated: i32, spec: &str, status: &str) -> Kept<ServedPool> {
         let name = |name: &str| match name {
             "" => json!({}),
             name => json!({"name": name}),
@@ -392,7 +315,7 @@ mod tests {
             "spec": {"configuration": name(spec)},
             "status": {"updatedMachineCount": updated, "configuration": name(status)},
         });
-        ServedPool::of(serde_json::from_value(pool).unwrap())
+        Kept::parse(serde_json::from_value(pool).unwrap())
     }
 
     #[test]

@@ -2,10 +2,10 @@
 //! are rendered on.
 
 use api::machineconfiguration::{ControllerConfig, annotation, controller_config};
+use chassis::program::BUILD;
 use machineconfig::render::Base;
 
 use crate::store::Snapshot;
-use crate::version::BUILD;
 
 /// Why the ControllerConfig is not this release's, if it is not: what was rendered from it would
 /// mix two releases. The administrator learns that the wrong controller runs.

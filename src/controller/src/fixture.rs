@@ -7,6 +7,7 @@ use api::machineconfiguration::{
 };
 use api::operator::MachineConfiguration;
 use api::rollout::RolloutPolicy;
+use chassis::program::{BUILD, VERSION};
 use cluster::cache::WatchEvent;
 use k8s_openapi::api::core::v1::Node;
 use kube::core::PartialObjectMeta;
@@ -18,7 +19,6 @@ use serde_json::{Value, json};
 use crate::configs::ConfigMeta;
 use crate::store::foreign::Asking;
 use crate::store::{Pool, SettingsMeta, Snapshot, Store};
-use crate::version::{BUILD, VERSION};
 
 /// What nodes run before a rollout.
 pub(crate) const OLD: &str = "rendered-worker-old";

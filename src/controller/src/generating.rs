@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use api::machineconfiguration::{ContainerRuntimeConfig, KubeletConfig};
+use chassis::program::BUILD;
 use cluster::cache::Table;
 use cluster::wire;
 use generated::kubelet;
@@ -23,6 +24,7 @@ use generated::object::{GeneratedConfig, SettingOutcome};
 use generated::pools::PoolFacts;
 use generated::runtime;
 use operator::Next;
+use operator::watch::kept::WholeObject;
 
 use self::bases::BaseFile;
 use self::setting::Setting;
@@ -30,9 +32,7 @@ use self::storing::{Stored, Storing};
 use crate::context::{Context, lock};
 use crate::controller_config;
 use crate::metrics::SettingState;
-use crate::store::generators::Whole;
 use crate::store::{Pool, Snapshot, Store};
-use crate::version::BUILD;
 
 /// What is remembered from one reconcile to the next. All of it can be lost.
 #[derive(Debug)]
@@ -159,7 +159,7 @@ impl Generating<'_> {
     async fn follow_all<S: Setting>(
         &self,
         snapshot: &Snapshot,
-        table: &Table<Whole<S>>,
+        table: &Table<WholeObject<S>>,
         outcomes: &[SettingOutcome],
         configs: &[GeneratedConfig],
     ) -> Result<bool, wire::Error> {
@@ -303,9 +303,7 @@ fn fingerprint(snapshot: &Snapshot, pools: &[PoolFacts]) -> Fingerprint {
             let uid = config.metadata.uid.clone().unwrap_or_default();
             (uid, config.metadata.generation.unwrap_or_default())
         }),
-        pull_secret: pull_secrets
-            .next()
-            .map(|known| known.resource_version.clone()),
+        pull_secret: pull_secrets.next().map(|known| known.version.clone()),
     }
 }
 

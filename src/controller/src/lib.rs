@@ -13,7 +13,7 @@
 //! - [`process`]: one process, from its start to its end
 //! - [`duties`]: which of the duties a process has
 //! - [`metrics_clients`]: who may read metrics over HTTPS
-//! - [`version`]: which build this is, and of which release
+//! - [`version`]: which release this is
 //! - [`work`]: what is reconciled alone
 //! - `context`: what every part of the work uses
 //! - [`store`]: what is known of the cluster, kept up to date

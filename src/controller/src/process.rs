@@ -7,19 +7,13 @@ use std::time::Duration;
 use anyhow::Context as _;
 use api::config::preflight::RenderedPools;
 use api::monitoring::METRICS_READER;
+use chassis::admin;
 use chassis::http::Server;
 use chassis::http::tls::ClientAuthorities;
 use chassis::logs::Log;
 use chassis::metrics::Registry;
-use chassis::secure_metrics::{SecureListener, SecureMetrics, SecureServer};
-use chassis::shutdown::Shutdown;
-use chassis::{admin, shutdown};
-use cluster::access::Access;
-use cluster::events::{Recorder, Speaker};
 use jiff::Timestamp;
-use operator::token_clients::TokenClients;
-use operator::{Operator, client};
-use tokio::task::JoinSet;
+use operator::{ControllerProgram, Operator, client};
 
 use crate::cli::{ControllerOptions, RenderOptions};
 use crate::duties::Duties;
@@ -39,11 +33,8 @@ const RENDER: Duration = Duration::from_mins(2);
 /// # Errors
 /// Bad credentials, a taken address, a lost lease: a new process starts over better than this one.
 pub async fn start(options: ControllerOptions, log: Log) -> anyhow::Result<()> {
-    // It fails if a provider was installed before: then that one is used.
-    drop(rustls::crypto::ring::default_provider().install_default());
-    let shutdown = shutdown::on_signals().context("cannot handle signals")?;
-    let following = tokio::spawn(log.follow(shutdown.clone()));
-    let access = Arc::new(client::connect(options.kubeconfig.as_deref(), USER_AGENT)?);
+    let mut program = ControllerProgram::begin(log, options.kubeconfig.as_deref(), USER_AGENT)?;
+    let access = Arc::clone(&program.access);
     let server = Server::bind(options.metrics, admin::LIMITS).await?;
     let metrics = Arc::new(ControllerMetrics::default());
     let duties = options.duties;
@@ -55,62 +46,32 @@ pub async fn start(options: ControllerOptions, log: Log) -> anyhow::Result<()> {
     let operator = Operator::new(duties.prefix(), Arc::clone(&access));
     let mut page = registry();
     operator.register(&mut page);
-    let beside = serve_metrics(options.secure, page, &access, &shutdown).await?;
+    if let Some(listener) = options.secure {
+        let authorities = ClientAuthorities::default();
+        program
+            .serve_secure(listener, page, authorities.clone(), METRICS_READER)
+            .await?;
+        let shutdown = program.shutdown.clone();
+        let follow = metrics_clients::follow(Arc::clone(&access), authorities, shutdown);
+        program.spawn(follow);
+    }
     let registry = registry();
-    let speaker = Speaker {
-        component: duties.speaker().to_owned(),
-        host: String::new(),
-        namespace: options.namespace,
-    };
-    let (recorder, sending) = Recorder::new(Arc::clone(&access), speaker);
-    let sending = tokio::spawn(sending);
+    let recorder = program.record(duties.speaker(), options.namespace);
     let store = Store {
         version: options.version,
         ..Store::default()
     };
-    let requests = Requests::new(Arc::clone(&access));
+    let requests = Requests::new(access);
     let metrics = Arc::clone(&metrics);
     let controller = Controller::new(requests, store.clone(), recorder, metrics, Timestamp::now)
         .with_duties(duties)
         .keeping(options.retention)
         .on_node(options.node)
         .asking(options.metrics_server);
-    let result = watch_all(operator, &store, duties)
+    let operator = watch_all(operator, &store, duties)
         .lease(options.candidacy)
-        .serve(server, registry)
-        .run(controller, shutdown)
-        .await;
-    // After a lost lease there is no shutdown that would end them.
-    following.abort();
-    drop(beside);
-    // The last recorder is gone with the controller: its events are sent, then the task ends.
-    sending.await.context("the task that sends events failed")?;
-    Ok(result?)
-}
-
-/// Serves metrics over HTTPS, where they are wanted. Dropped, the tasks end.
-async fn serve_metrics(
-    listener: Option<SecureListener>,
-    registry: Registry,
-    access: &Arc<Access>,
-    shutdown: &Shutdown,
-) -> Result<JoinSet<()>, chassis::http::Error> {
-    let mut beside = JoinSet::new();
-    let Some(listener) = listener else {
-        return Ok(beside);
-    };
-    let authorities = ClientAuthorities::default();
-    let server = SecureServer::bind(listener).await?;
-    let page = SecureMetrics {
-        registry,
-        authorities: authorities.clone(),
-        reader: METRICS_READER,
-        tokens: Some(Arc::new(TokenClients::new(Arc::clone(access)))),
-    };
-    let following = metrics_clients::follow(Arc::clone(access), authorities, shutdown.clone());
-    beside.spawn(following);
-    beside.spawn(server.serve(page, shutdown.clone()));
-    Ok(beside)
+        .serve(server, registry);
+    Ok(program.run(operator, controller).await?)
 }
 
 /// Renders every pool as another release would, and writes the outcome to a file.

@@ -14,24 +14,26 @@ pub mod release_maps;
 
 use std::sync::Arc;
 
-use api::config::ClusterOperator;
+use api::config::{ClusterOperator, Scheduler};
 use api::machineconfiguration::{ControllerConfig, MachineConfigPool};
 use api::operator::MachineConfiguration;
 use api::rollout::RolloutPolicy;
 use cluster::cache::{Cache, CachedKind, Table};
 use generated::templates::PullSecret;
+use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::PartialObjectMeta;
+use operator::watch::kept::{ConfigMapData, KeptPart, PartOf, WholeObject};
 use pool::membership;
 use pool::membership::{InitialPool, Membership};
 use pool::node::NodeView;
 use pool::view::PoolView;
 
-use self::daemons::DaemonSets;
+use self::daemons::DaemonRollout;
 use self::foreign::{ForeignCaches, ForeignTables};
 use self::generators::{SettingCaches, SettingTables};
 use self::node_objects::{LostObjects, MachineConfigNodes};
-use self::release_maps::{OS_IMAGE, ReleaseMaps};
+use self::release_maps::OS_IMAGE;
 use crate::configs::ConfigMeta;
 use crate::version::ReleaseVersion;
 
@@ -112,30 +114,6 @@ impl CachedKind for Configs {
         let mut other = other.clone();
         other.resource_version.clone_from(&one.resource_version);
         *one == other
-    }
-}
-
-/// ControllerConfigs.
-#[derive(Debug)]
-pub enum ControllerConfigs {}
-
-impl CachedKind for ControllerConfigs {
-    type Entry = ControllerConfig;
-
-    fn name(entry: &ControllerConfig) -> &str {
-        entry.metadata.name.as_deref().unwrap_or_default()
-    }
-
-    fn version(entry: &ControllerConfig) -> &str {
-        entry
-            .metadata
-            .resource_version
-            .as_deref()
-            .unwrap_or_default()
-    }
-
-    fn has_same_content(one: &ControllerConfig, other: &ControllerConfig) -> bool {
-        one == other
     }
 }
 
@@ -232,65 +210,41 @@ impl CachedKind for OwnOperator {
     }
 }
 
-/// The kind Scheduler; one counts.
-#[derive(Debug)]
-pub enum Schedulers {}
-
-/// What is kept of a Scheduler.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Whether nodes of the control plane take the pods of workers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MasterScheduling {
-    /// Name.
-    pub name: String,
-    /// Version of the object that was read.
-    pub resource_version: String,
-    /// Whether nodes of the control plane take the pods of workers.
+    /// Whether they do.
     pub is_allowed: bool,
 }
 
-impl CachedKind for Schedulers {
-    type Entry = MasterScheduling;
+impl KeptPart for MasterScheduling {
+    type Object = Scheduler;
 
-    fn name(entry: &MasterScheduling) -> &str {
-        &entry.name
-    }
-
-    fn version(entry: &MasterScheduling) -> &str {
-        &entry.resource_version
-    }
-
-    fn has_same_content(one: &MasterScheduling, other: &MasterScheduling) -> bool {
-        one.is_allowed == other.is_allowed
+    fn of(object: Scheduler) -> Self {
+        Self {
+            is_allowed: object.spec.masters_schedulable,
+        }
     }
 }
 
-/// The kind Secret; one counts.
-#[derive(Debug)]
-pub enum PullSecrets {}
-
-/// What is kept of a Secret.
+/// The pull secret, of which base configurations are made.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PullSecretEntry {
-    /// Name.
-    pub name: String,
-    /// Version of the object that was read.
-    pub resource_version: String,
-    /// What base configurations are made of.
+pub struct PullSecretPart {
+    /// Type and value.
     pub secret: PullSecret,
 }
 
-impl CachedKind for PullSecrets {
-    type Entry = PullSecretEntry;
+impl KeptPart for PullSecretPart {
+    type Object = Secret;
 
-    fn name(entry: &PullSecretEntry) -> &str {
-        &entry.name
-    }
-
-    fn version(entry: &PullSecretEntry) -> &str {
-        &entry.resource_version
-    }
-
-    fn has_same_content(one: &PullSecretEntry, other: &PullSecretEntry) -> bool {
-        one.secret == other.secret
+    fn of(object: Secret) -> Self {
+        let value = object.data.unwrap_or_default().remove(PullSecret::KEY);
+        Self {
+            secret: PullSecret {
+                r#type: object.type_.unwrap_or_default(),
+                value: value.unwrap_or_default().0,
+            },
+        }
     }
 }
 
@@ -306,13 +260,13 @@ pub struct Snapshot {
     /// Metadata of the MachineConfigs.
     pub configs: Table<Configs>,
     /// The cluster's ControllerConfig, if there is one.
-    pub controller_configs: Table<ControllerConfigs>,
+    pub controller_configs: Table<WholeObject<ControllerConfig>>,
     /// In which steps the nodes of pools are updated.
     pub policies: Table<RolloutPolicies>,
     /// Whether masters take the pods of workers.
-    pub schedulers: Table<Schedulers>,
+    pub schedulers: Table<PartOf<MasterScheduling>>,
     /// By what nodes pull images.
-    pub pull_secrets: Table<PullSecrets>,
+    pub pull_secrets: Table<PartOf<PullSecretPart>>,
     /// Objects of kinds that nothing here handles.
     pub foreign: ForeignTables,
     /// Objects that MachineConfigs are generated from.
@@ -383,25 +337,25 @@ pub struct Store {
     /// Metadata of the MachineConfigs.
     pub configs: Cache<Configs>,
     /// The cluster's ControllerConfig.
-    pub controller_configs: Cache<ControllerConfigs>,
+    pub controller_configs: Cache<WholeObject<ControllerConfig>>,
     /// Metadata of the cluster's settings.
     pub settings: Cache<ClusterSettings>,
     /// In which steps the nodes of pools are updated.
     pub policies: Cache<RolloutPolicies>,
     /// Whether masters take the pods of workers.
-    pub schedulers: Cache<Schedulers>,
+    pub schedulers: Cache<PartOf<MasterScheduling>>,
     /// By what nodes pull images.
-    pub pull_secrets: Cache<PullSecrets>,
+    pub pull_secrets: Cache<PartOf<PullSecretPart>>,
     /// Objects of kinds that nothing here handles.
     pub foreign: ForeignCaches,
     /// Objects that MachineConfigs are generated from.
     pub generators: SettingCaches,
     /// The ConfigMap that names the release's OS image.
-    pub os_image: Cache<ReleaseMaps>,
+    pub os_image: Cache<PartOf<ConfigMapData>>,
     /// The ConfigMap that names its images of components.
-    pub component_images: Cache<ReleaseMaps>,
+    pub component_images: Cache<PartOf<ConfigMapData>>,
     /// The daemons.
-    pub daemons: Cache<DaemonSets>,
+    pub daemons: Cache<PartOf<DaemonRollout>>,
     /// ClusterOperator `machine-config`.
     pub operators: Cache<OwnOperator>,
     /// Version of this controller's release.
@@ -436,9 +390,9 @@ impl Store {
 #[cfg(test)]
 mod tests {
     use cluster::cache::WatchEvent;
+    use operator::watch::kept::Kept;
     use serde_json::json;
 
-    use super::release_maps::ReleaseMap;
     use super::*;
     use crate::fixture::settled;
 
@@ -453,7 +407,7 @@ mod tests {
             settled().0.fill(&store);
             assert!(!store.has_release(), "{named}");
             let map = json!({ "metadata": { "name": OS_IMAGE, "resourceVersion": "1" } });
-            let map = ReleaseMap::parse(serde_json::from_value(map).unwrap());
+            let map = Kept::parse(serde_json::from_value(map).unwrap());
             store.os_image.apply(WatchEvent::Synced(vec![map]));
             assert_eq!(store.has_release(), is_of_a_release, "{named}");
             assert_eq!(store.snapshot().has_release, is_of_a_release);

@@ -1,21 +1,9 @@
-//! Which build this is, and of which release.
+//! Which release this is.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// Version of the release, compared as an opaque string: `SLIPWAY_VERSION` at the time of building,
-/// else the package's version.
-pub const VERSION: &str = match option_env!("SLIPWAY_VERSION") {
-    Some(version) => version,
-    None => env!("CARGO_PKG_VERSION"),
-};
-
-/// Name of the build, as a rendered configuration carries it: `SLIPWAY_COMMIT` at the time of
-/// building, else the version.
-pub const BUILD: &str = match option_env!("SLIPWAY_COMMIT") {
-    Some(commit) => commit,
-    None => VERSION,
-};
+use chassis::program::VERSION;
 
 /// What the program calls itself in requests.
 pub(crate) const USER_AGENT: &str = concat!("mcc/", env!("CARGO_PKG_VERSION"));

@@ -3,14 +3,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use api::config::{ClusterOperator, Scheduler, scheduler};
-use api::machineconfiguration::{ControllerConfig, MachineConfig, MachineConfigPool, NAMESPACE};
+use api::config::{ClusterOperator, scheduler};
+use api::machineconfiguration::{MachineConfig, MachineConfigPool, NAMESPACE};
 use api::operator::machine_configuration::{self, MachineConfiguration};
 use api::rollout::RolloutPolicy;
 use cluster::cache::Cache;
-use generated::templates::{PULL_SECRET, PullSecret};
-use k8s_openapi::api::apps::v1::DaemonSet;
-use k8s_openapi::api::core::v1::{ConfigMap, Node, Secret};
+use generated::templates::PULL_SECRET;
+use k8s_openapi::api::core::v1::Node;
 use kube::core::PartialObjectMeta;
 use operator::watch::{Head, ProtobufForm};
 use operator::{Operator, Wake, WatchForm, WatchScope, Watched};
@@ -21,11 +20,10 @@ use crate::configs::ConfigMeta;
 use crate::duties::Duties;
 use crate::node_objects;
 use crate::release::status;
-use crate::store::daemons::{self, DaemonRollout, DaemonSets};
-use crate::store::release_maps::{COMPONENT_IMAGES, OS_IMAGE, ReleaseMap, ReleaseMaps};
+use crate::store::daemons;
+use crate::store::release_maps::{COMPONENT_IMAGES, OS_IMAGE};
 use crate::store::{
-    ClusterSettings, Configs, ControllerConfigs, MasterScheduling, Nodes, OwnOperator, Pool, Pools,
-    PullSecretEntry, PullSecrets, RolloutPolicies, Schedulers, SettingsMeta, Store,
+    ClusterSettings, Configs, Nodes, OwnOperator, Pool, Pools, RolloutPolicies, SettingsMeta, Store,
 };
 use crate::work::Work;
 
@@ -68,15 +66,6 @@ impl Watched for Configs {
     }
 }
 
-impl Watched for ControllerConfigs {
-    type Object = ControllerConfig;
-
-    fn parse(mut object: ControllerConfig) -> ControllerConfig {
-        object.metadata.managed_fields = None;
-        object
-    }
-}
-
 impl Watched for ClusterSettings {
     type Object = PartialObjectMeta<MachineConfiguration>;
 
@@ -93,50 +82,6 @@ impl Watched for RolloutPolicies {
     fn parse(mut object: RolloutPolicy) -> RolloutPolicy {
         object.metadata.managed_fields = None;
         object
-    }
-}
-
-impl Watched for Schedulers {
-    type Object = Scheduler;
-
-    fn parse(object: Scheduler) -> MasterScheduling {
-        MasterScheduling {
-            name: object.metadata.name.unwrap_or_default(),
-            resource_version: object.metadata.resource_version.unwrap_or_default(),
-            is_allowed: object.spec.masters_schedulable,
-        }
-    }
-}
-
-impl Watched for PullSecrets {
-    type Object = Secret;
-
-    fn parse(object: Secret) -> PullSecretEntry {
-        let value = object.data.unwrap_or_default().remove(PullSecret::KEY);
-        PullSecretEntry {
-            name: object.metadata.name.unwrap_or_default(),
-            resource_version: object.metadata.resource_version.unwrap_or_default(),
-            secret: PullSecret {
-                r#type: object.type_.unwrap_or_default(),
-                value: value.unwrap_or_default().0,
-            },
-        }
-    }
-}
-
-impl Watched for ReleaseMaps {
-    type Object = ConfigMap;
-
-    fn parse(object: ConfigMap) -> ReleaseMap {
-        ReleaseMap::parse(object)
-    }
-}
-
-impl Watched for DaemonSets {
-    type Object = DaemonSet;
-
-    fn parse(object: DaemonSet) -> DaemonRollout {
-        DaemonRollout::parse(object)
     }
 }
 

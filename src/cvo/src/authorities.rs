@@ -4,8 +4,7 @@
 
 use chassis::http::tls::ClientAuthorities;
 use chassis::report::Chain;
-
-use crate::watches::AdminMap;
+use operator::watch::kept::ConfigMapData;
 
 /// Namespace and name of the ConfigMap with the authorities of clients.
 pub const AUTHORITIES: (&str, &str) = ("kube-system", "extension-apiserver-authentication");
@@ -14,7 +13,7 @@ pub const AUTHORITIES: (&str, &str) = ("kube-system", "extension-apiserver-authe
 const CLIENT_CA: &str = "client-ca-file";
 
 /// Takes over authorities of clients from their ConfigMap; without it, clients have none.
-pub fn learn(authorities: &ClientAuthorities, map: Option<&AdminMap>) {
+pub fn learn(authorities: &ClientAuthorities, map: Option<&ConfigMapData>) {
     let bundle = map.and_then(|map| map.data.get(CLIENT_CA));
     if let Err(error) = authorities.set(bundle.map(String::as_bytes)) {
         let (namespace, name) = AUTHORITIES;
@@ -27,20 +26,18 @@ pub fn learn(authorities: &ClientAuthorities, map: Option<&AdminMap>) {
 
 #[cfg(test)]
 mod tests {
-    use cluster::cache::CachedKind as _;
-    use operator::Watched as _;
+    use operator::watch::kept::KeptPart as _;
     use rcgen::{CertificateParams, KeyPair};
     use serde_json::json;
 
     use super::*;
-    use crate::watches::AdminMaps;
 
     #[test]
     fn authorities_are_those_of_the_cluster_and_a_broken_bundle_changes_nothing() {
         let map = |bundle: &str| {
             let data = json!({ CLIENT_CA: bundle });
             let object = json!({ "metadata": { "name": AUTHORITIES.1 }, "data": data });
-            AdminMaps::parse(serde_json::from_value(object).unwrap())
+            ConfigMapData::of(serde_json::from_value(object).unwrap())
         };
         let authorities = ClientAuthorities::default();
         let key = KeyPair::generate().unwrap();
@@ -48,7 +45,6 @@ mod tests {
             .self_signed(&key)
             .unwrap()
             .pem();
-        assert_eq!(AdminMaps::name(&map(&pem)), AUTHORITIES.1);
         learn(&authorities, Some(&map(&pem)));
         assert!(authorities.are_known());
         learn(&authorities, Some(&map("no PEM")));

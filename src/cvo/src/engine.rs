@@ -17,6 +17,7 @@ use cluster::cache::Cache;
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use jiff::Timestamp;
+use operator::watch::kept::PartOf;
 use release::graph::{Graph, Ordering, Run, Task};
 use release::inventory::Entry;
 use tokio::sync::{Semaphore, watch};
@@ -26,7 +27,7 @@ use crate::failure::Failure;
 use crate::hands::{Hands, Listings};
 use crate::payload::ReleaseFiles;
 use crate::report::Report;
-use crate::watches::ClusterOperators;
+use crate::watches::OperatorView;
 
 /// How often it is read whether all that runs is waiting.
 const LOOK: Duration = Duration::from_secs(1);
@@ -69,7 +70,7 @@ pub struct Context {
 #[derive(Debug)]
 pub struct Engine {
     hands: Hands,
-    operators: Cache<ClusterOperators>,
+    operators: Cache<PartOf<OperatorView>>,
     /// Changes with each operator that does.
     changes: watch::Receiver<()>,
     shared: Shared,
@@ -97,7 +98,7 @@ impl Engine {
     /// puts back.
     pub const fn new(
         hands: Hands,
-        operators: Cache<ClusterOperators>,
+        operators: Cache<PartOf<OperatorView>>,
         changes: watch::Receiver<()>,
         shared: Shared,
         rewrites: Counter,

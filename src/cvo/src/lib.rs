@@ -3,7 +3,7 @@
 //! Decisions are values in, values out; requests are in `hands`, `reconcile`, `payload`, `outbound`,
 //! `verifier`, `retrieval` and the jobs.
 //!
-//! - [`cli`], [`process`], [`version`]: the command line, one process, its build
+//! - [`cli`], [`process`]: the command line, one process
 //! - [`payload`]: the files of a release in a directory
 //! - [`builder`]: how a manifest becomes an object, and what is waited for
 //! - [`engine`]: one pass over a release
@@ -55,7 +55,6 @@ pub mod status;
 pub mod upgradeable;
 pub mod validation;
 pub mod verifier;
-pub mod version;
 pub mod watches;
 #[cfg(test)]
 mod zeros;

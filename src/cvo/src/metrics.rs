@@ -16,10 +16,11 @@ use chassis::metrics::{Collector, Counter, DescriptorEncoder, Registry, encode_g
 use cluster::cache::{Cache, TableChange};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use operator::watch::kept::{Kept, PartOf};
 
 use crate::engine::Shared;
 use crate::risk::Exposure;
-use crate::watches::{ClusterOperators, ClusterVersions, OperatorView};
+use crate::watches::{ClusterVersions, OperatorView};
 
 /// Name under which the ClusterVersion stands among operators.
 const VERSION: &str = "version";
@@ -55,7 +56,7 @@ type Transitions = BTreeMap<(String, String), (ConditionStatus, u64)>;
 #[derive(Debug)]
 pub struct VersionMetrics {
     versions: Cache<ClusterVersions>,
-    operators: Cache<ClusterOperators>,
+    operators: Cache<PartOf<OperatorView>>,
     shared: Shared,
     facts: Mutex<MetricsFacts>,
     transitions: Mutex<Transitions>,
@@ -69,7 +70,7 @@ impl VersionMetrics {
     /// Metrics of these objects.
     pub fn new(
         versions: Cache<ClusterVersions>,
-        operators: Cache<ClusterOperators>,
+        operators: Cache<PartOf<OperatorView>>,
         shared: Shared,
     ) -> Self {
         Self {
@@ -106,7 +107,7 @@ impl VersionMetrics {
 
     /// Counts the conditions of operators that changed. What is listed at the start is the state
     /// before; a later list is compared with what was known.
-    pub fn observe(&self, change: &TableChange<OperatorView>) {
+    pub fn observe(&self, change: &TableChange<Kept<OperatorView>>) {
         let mut transitions = lock(&self.transitions);
         match change {
             TableChange::All => {
@@ -118,7 +119,7 @@ impl VersionMetrics {
             }
             TableChange::One(_, Some(after)) => count(&mut transitions, after),
             TableChange::One(before, None) => {
-                let gone = before.as_ref().map(|gone| gone.name());
+                let gone = before.as_ref().map(|gone| gone.name.as_str());
                 transitions.retain(|(name, _), _| Some(name.as_str()) != gone);
             }
         }
@@ -206,9 +207,9 @@ impl VersionMetrics {
             let status = &operator.status;
             let available = status.condition(&ClusterConditionType::Available);
             let version = status.version("operator").unwrap_or_default();
-            up.push(up_of(operator.name(), version, available));
+            up.push(up_of(&operator.name, version, available));
             let all = status.conditions.iter();
-            conditions.extend(all.filter_map(|one| condition(operator.name(), one)));
+            conditions.extend(all.filter_map(|one| condition(&operator.name, one)));
         }
         encode_gauges(
             encoder,
@@ -273,10 +274,10 @@ impl VersionMetrics {
 }
 
 /// Counts the conditions of an operator that are not as they were.
-fn count(transitions: &mut Transitions, operator: &OperatorView) {
+fn count(transitions: &mut Transitions, operator: &Kept<OperatorView>) {
     for condition in &operator.status.conditions {
         let r#type = condition.r#type.as_str().to_owned();
-        let key = (operator.name().to_owned(), r#type);
+        let key = (operator.name.clone(), r#type);
         let known = transitions.entry(key).or_insert((condition.status, 0));
         if known.0 != condition.status {
             *known = (condition.status, known.1 + 1);

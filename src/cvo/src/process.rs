@@ -3,22 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context as _;
 use api::config::ClusterVersion;
 use api::monitoring::METRICS_READER;
+use chassis::admin;
 use chassis::http::Server;
 use chassis::http::tls::ClientAuthorities;
 use chassis::logs::Log;
-use chassis::secure_metrics::{SecureListener, SecureMetrics, SecureServer};
-use chassis::shutdown::Shutdown;
-use chassis::{admin, shutdown};
 use cluster::cache::Cache;
-use cluster::events::{Recorder, Speaker};
 use jiff::Timestamp;
-use operator::token_clients::TokenClients;
-use operator::{Operator, Wake, WatchScope, client};
+use operator::watch::kept::{ConfigMapData, PartOf};
+use operator::{ControllerProgram, Operator, Wake, WatchScope};
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
 
 use crate::authorities::{self, AUTHORITIES};
 use crate::cli::VersionOperatorOptions;
@@ -28,7 +23,6 @@ use crate::metrics::VersionMetrics;
 use crate::preflight;
 use crate::reconcile::{VersionCaches, VersionOperator, VersionWork, Voice};
 use crate::upgradeable::{ACKS, GATES};
-use crate::watches::{AdminMap, AdminMaps};
 
 /// What the process calls itself in requests.
 const USER_AGENT: &str = concat!("cvo/", env!("CARGO_PKG_VERSION"));
@@ -41,17 +35,13 @@ const STUCK_AFTER: Duration = Duration::from_mins(20);
 /// # Errors
 /// Bad credentials, a taken address, a lost lease: a new process starts over better than this one.
 pub async fn start(options: VersionOperatorOptions, log: Log) -> anyhow::Result<()> {
-    // Another part of the program may have installed one: it is the same, as there is no other
-    // (deny.toml).
-    drop(rustls::crypto::ring::default_provider().install_default());
-    let shutdown = shutdown::on_signals().context("cannot handle signals")?;
-    let following = tokio::spawn(log.follow(shutdown.clone()));
-    let access = Arc::new(client::connect(options.kubeconfig.as_deref(), USER_AGENT)?);
+    let mut program = ControllerProgram::begin(log, options.kubeconfig.as_deref(), USER_AGENT)?;
+    let access = Arc::clone(&program.access);
     let server = Server::bind(options.metrics, admin::LIMITS).await?;
     let clients = ClientAuthorities::default();
     let (versions, operators) = (Cache::default(), Cache::default());
     let (gates, acks) = (Cache::default(), Cache::default());
-    let bundles = Cache::<AdminMaps>::default();
+    let bundles = Cache::<PartOf<ConfigMapData>>::default();
     let (waker, changes) = watch::channel(());
     let shared = Shared::default();
     let metrics = Arc::new(VersionMetrics::new(
@@ -63,13 +53,11 @@ pub async fn start(options: VersionOperatorOptions, log: Log) -> anyhow::Result<
     let operator = Operator::new("cvo", Arc::clone(&access));
     let mut whole = metrics.registry();
     operator.register(&mut whole);
-    let page = SecureMetrics {
-        registry: whole,
-        authorities: clients.clone(),
-        reader: METRICS_READER,
-        tokens: Some(Arc::new(TokenClients::new(Arc::clone(&access)))),
-    };
-    let secure = serve_metrics(options.secure, page, shutdown.clone()).await?;
+    if let Some(listener) = options.secure {
+        program
+            .serve_secure(listener, whole, clients.clone(), METRICS_READER)
+            .await?;
+    }
     let engine = Engine::new(
         Hands::new(Arc::clone(&access)),
         operators.clone(),
@@ -87,7 +75,8 @@ pub async fn start(options: VersionOperatorOptions, log: Log) -> anyhow::Result<
     let read = bundles.clone();
     bundles.listen(move |_| {
         let (_, name) = AUTHORITIES;
-        authorities::learn(&clients, read.get(name).as_deref());
+        let map = read.get(name);
+        authorities::learn(&clients, map.as_ref().map(|map| &map.part));
     });
     let known = shared.clone();
     let caches = VersionCaches {
@@ -96,13 +85,7 @@ pub async fn start(options: VersionOperatorOptions, log: Log) -> anyhow::Result<
         gates: gates.clone(),
         acks: acks.clone(),
     };
-    let speaker = Speaker {
-        component: "cluster-version-operator".to_owned(),
-        host: String::new(),
-        namespace: options.namespace,
-    };
-    let (recorder, sending) = Recorder::new(Arc::clone(&access), speaker);
-    let sending = tokio::spawn(sending);
+    let recorder = program.record("cluster-version-operator", options.namespace);
     let version_operator = VersionOperator::new(
         access,
         options.settings,
@@ -113,8 +96,7 @@ pub async fn start(options: VersionOperatorOptions, log: Log) -> anyhow::Result<
         Timestamp::now,
     );
     let admin_map = |(namespace, name): (&str, &str)| WatchScope::namespace(namespace).named(name);
-    let status = |_: Option<&AdminMap>, _: Option<&AdminMap>| Wake::Keys(vec![VersionWork::Status]);
-    let result = operator
+    let operator = operator
         .lease(options.candidacy)
         .deadline(STUCK_AFTER)
         .serve(server, registry)
@@ -131,30 +113,12 @@ pub async fn start(options: VersionOperatorOptions, log: Log) -> anyhow::Result<
             Wake::Keys(Vec::new())
         })
         .watch(&gates, admin_map(GATES), status)
-        .watch(&acks, admin_map(ACKS), status)
-        .run(version_operator, shutdown)
-        .await;
-    // After a lost lease there is no shutdown that would end them.
-    following.abort();
-    if let Some(secure) = secure {
-        secure.abort();
-    }
-    // The last recorder is gone with the version operator: its events are sent, then the task ends.
-    sending.await.context("the task that sends events failed")?;
-    Ok(result?)
+        .watch(&acks, admin_map(ACKS), status);
+    Ok(program.run(operator, version_operator).await?)
 }
 
-/// Binds the address of metrics over HTTPS, if one is asked for, and serves there in a task.
-async fn serve_metrics(
-    listener: Option<SecureListener>,
-    page: SecureMetrics,
-    shutdown: Shutdown,
-) -> Result<Option<JoinHandle<()>>, chassis::http::Error> {
-    let Some(listener) = listener else {
-        return Ok(None);
-    };
-    let server = SecureServer::bind(listener).await?;
-    Ok(Some(tokio::spawn(server.serve(page, shutdown))))
+fn status<T>(_: Option<&T>, _: Option<&T>) -> Wake<VersionWork> {
+    Wake::Keys(vec![VersionWork::Status])
 }
 
 /// The work that a change of ClusterVersion wakes.

@@ -32,6 +32,7 @@ use cluster::path;
 use cluster::wire::{self, RequestBody};
 use http::Method;
 use jiff::Timestamp;
+use operator::watch::kept::{ConfigMapData, PartOf};
 use operator::{Next, Reconcile, Waker, Watched as _};
 use release::inclusion::Cluster;
 use serde_json::json;
@@ -49,7 +50,7 @@ use crate::metrics::VersionMetrics;
 use crate::payload::ReleaseFiles;
 use crate::retrieval::RetrievalSettings;
 use crate::status;
-use crate::watches::{AdminMaps, ClusterOperators, ClusterVersions};
+use crate::watches::{ClusterVersions, OperatorView};
 
 /// How often the status is made anew while a release is applied. It is written if it differs.
 const TICK: Duration = Duration::from_secs(1);
@@ -155,11 +156,11 @@ pub struct VersionCaches {
     /// The ClusterVersion.
     pub versions: Cache<ClusterVersions>,
     /// ClusterOperators.
-    pub operators: Cache<ClusterOperators>,
+    pub operators: Cache<PartOf<OperatorView>>,
     /// The ConfigMap in which a release asks administrators for something.
-    pub gates: Cache<AdminMaps>,
+    pub gates: Cache<PartOf<ConfigMapData>>,
     /// The ConfigMap in which they answer.
-    pub acks: Cache<AdminMaps>,
+    pub acks: Cache<PartOf<ConfigMapData>>,
 }
 
 /// The version operator.

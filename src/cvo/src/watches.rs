@@ -1,11 +1,9 @@
-//! What is watched: the ClusterVersion, the ClusterOperators, and what administrators are asked.
-
-use std::collections::BTreeMap;
+//! What is kept of the ClusterVersion and of ClusterOperators.
 
 use api::config::{ClusterOperator, ClusterOperatorStatus, ClusterVersion};
 use cluster::cache::CachedKind;
-use k8s_openapi::api::core::v1::ConfigMap;
 use operator::Watched;
+use operator::watch::kept::KeptPart;
 
 use crate::preflight;
 
@@ -45,95 +43,20 @@ impl Watched for ClusterVersions {
     }
 }
 
-/// ClusterOperators.
-#[derive(Debug)]
-pub enum ClusterOperators {}
-
-/// What is kept of an operator.
+/// Conditions and versions of a ClusterOperator.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OperatorView {
-    name: String,
-    version: String,
-    /// Its conditions and versions.
+    /// Its status, without the rest.
     pub status: ClusterOperatorStatus,
 }
 
-impl OperatorView {
-    /// Its name.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-}
-
-impl CachedKind for ClusterOperators {
-    type Entry = OperatorView;
-
-    fn name(entry: &OperatorView) -> &str {
-        &entry.name
-    }
-
-    fn version(entry: &OperatorView) -> &str {
-        &entry.version
-    }
-
-    fn has_same_content(one: &OperatorView, other: &OperatorView) -> bool {
-        one.status == other.status
-    }
-}
-
-impl Watched for ClusterOperators {
+impl KeptPart for OperatorView {
     type Object = ClusterOperator;
 
-    fn parse(object: ClusterOperator) -> OperatorView {
+    fn of(object: ClusterOperator) -> Self {
         let mut status = object.status.unwrap_or_default();
-        // Only conditions and versions are read.
         status.extension = None;
         status.related_objects.clear();
-        OperatorView {
-            name: object.metadata.name.unwrap_or_default(),
-            version: object.metadata.resource_version.unwrap_or_default(),
-            status,
-        }
-    }
-}
-
-/// `ConfigMap`s by which administrators are asked, and answer.
-#[derive(Debug)]
-pub enum AdminMaps {}
-
-/// What is kept of such a ConfigMap.
-#[derive(Debug, Clone, PartialEq)]
-pub struct AdminMap {
-    name: String,
-    version: String,
-    /// Its data.
-    pub data: BTreeMap<String, String>,
-}
-
-impl CachedKind for AdminMaps {
-    type Entry = AdminMap;
-
-    fn name(entry: &AdminMap) -> &str {
-        &entry.name
-    }
-
-    fn version(entry: &AdminMap) -> &str {
-        &entry.version
-    }
-
-    fn has_same_content(one: &AdminMap, other: &AdminMap) -> bool {
-        one.data == other.data
-    }
-}
-
-impl Watched for AdminMaps {
-    type Object = ConfigMap;
-
-    fn parse(object: ConfigMap) -> AdminMap {
-        AdminMap {
-            name: object.metadata.name.unwrap_or_default(),
-            version: object.metadata.resource_version.unwrap_or_default(),
-            data: object.data.unwrap_or_default(),
-        }
+        Self { status }
     }
 }

@@ -21,12 +21,14 @@
 //! - [`fleet`]: upgrades that the fleet manager's policies ask for
 //!
 //! Hands around them:
-//! - [`cli`], [`process`], [`version`]: the command line, one process, its build
+//! - [`cli`], [`process`]: the command line, one process
+//! - `architecture`: the architecture of the cluster
 //! - `watches`, `requests`: what is watched, and each request to the API server
 //! - [`monitoring`]: requests to Prometheus, Alertmanager and other servers
 //! - [`reconcile`]: the UpgradeConfig observed, its phase decided, its steps run
 //! - [`metrics`]: the operator's metrics
 
+mod architecture;
 pub mod capacity;
 pub mod cli;
 pub mod cloud_event;
@@ -54,7 +56,6 @@ pub mod silence;
 pub mod step;
 pub mod upgradeable;
 pub mod validation;
-pub mod version;
 mod watches;
 pub mod window;
 #[cfg(test)]

@@ -1,14 +1,14 @@
 //! What is watched. Each change wakes the one key that there is.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use api::config::{ClusterOperator, ClusterOperatorStatus, ClusterVersion, cluster_version};
 use api::machineconfiguration::MachineConfigPool;
 use api::upgrade::{UpgradeConfig, upgrade_config};
 use cluster::cache::{Cache, CachedKind};
-use k8s_openapi::api::core::v1::{ConfigMap, Node};
+use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use operator::watch::kept::{ConfigMapData, KeptPart, PartOf};
 use operator::{Operator, Wake, WatchScope, Watched};
 
 use crate::config::CONFIG_MAP;
@@ -29,10 +29,10 @@ impl fmt::Display for UpgradeKey {
 pub(crate) struct UpgradeCaches {
     pub(crate) upgrades: Cache<Upgrades>,
     pub(crate) versions: Cache<Versions>,
-    pub(crate) operators: Cache<Operators>,
+    pub(crate) operators: Cache<PartOf<OperatorReport>>,
     pub(crate) pools: Cache<PoolsProgress>,
     pub(crate) nodes: Cache<UpgradeNodes>,
-    pub(crate) settings: Cache<SettingsMaps>,
+    pub(crate) settings: Cache<PartOf<ConfigMapData>>,
 }
 
 /// Watches all kinds.
@@ -128,48 +128,21 @@ impl Watched for Versions {
     }
 }
 
-/// ClusterOperators.
-#[derive(Debug)]
-pub(crate) enum Operators {}
-
-/// What is kept of a ClusterOperator.
+/// Conditions of a ClusterOperator.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct OperatorReport {
-    pub(crate) name: String,
-    resource_version: String,
     pub(crate) status: ClusterOperatorStatus,
 }
 
-impl CachedKind for Operators {
-    type Entry = OperatorReport;
-
-    fn name(entry: &OperatorReport) -> &str {
-        &entry.name
-    }
-
-    fn version(entry: &OperatorReport) -> &str {
-        &entry.resource_version
-    }
-
-    fn has_same_content(one: &OperatorReport, other: &OperatorReport) -> bool {
-        one.status == other.status
-    }
-}
-
-impl Watched for Operators {
+impl KeptPart for OperatorReport {
     type Object = ClusterOperator;
 
-    fn parse(object: ClusterOperator) -> OperatorReport {
+    fn of(object: ClusterOperator) -> Self {
         let mut status = object.status.unwrap_or_default();
-        // Only conditions are read.
         status.extension = None;
         status.related_objects.clear();
         status.versions.clear();
-        OperatorReport {
-            name: object.metadata.name.unwrap_or_default(),
-            resource_version: object.metadata.resource_version.unwrap_or_default(),
-            status,
-        }
+        Self { status }
     }
 }
 
@@ -231,45 +204,5 @@ impl Watched for UpgradeNodes {
 
     fn parse(object: Node) -> UpgradeNode {
         UpgradeNode::parse(object)
-    }
-}
-
-/// The operator's settings.
-#[derive(Debug)]
-pub(crate) enum SettingsMaps {}
-
-/// What is kept of the operator's ConfigMap.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct SettingsText {
-    name: String,
-    resource_version: String,
-    pub(crate) data: BTreeMap<String, String>,
-}
-
-impl CachedKind for SettingsMaps {
-    type Entry = SettingsText;
-
-    fn name(entry: &SettingsText) -> &str {
-        &entry.name
-    }
-
-    fn version(entry: &SettingsText) -> &str {
-        &entry.resource_version
-    }
-
-    fn has_same_content(one: &SettingsText, other: &SettingsText) -> bool {
-        one.data == other.data
-    }
-}
-
-impl Watched for SettingsMaps {
-    type Object = ConfigMap;
-
-    fn parse(object: ConfigMap) -> SettingsText {
-        SettingsText {
-            name: object.metadata.name.unwrap_or_default(),
-            resource_version: object.metadata.resource_version.unwrap_or_default(),
-            data: object.data.unwrap_or_default(),
-        }
     }
 }

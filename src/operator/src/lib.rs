@@ -35,12 +35,14 @@
 //! - `queue`: which key is next, and when
 //! - [`runtime()`]: the thread that all of it runs on
 //! - `health`: leadership, readiness and stuck keys, for probes and metrics
+//! - [`program`]: what a controller's process has before its first request
 //! - [`process`]: the loop, from the lease to its release
 
 pub mod cli;
 pub mod client;
 mod health;
 pub mod process;
+pub mod program;
 mod queue;
 pub mod reconcile;
 mod runtime;
@@ -48,6 +50,7 @@ pub mod token_clients;
 pub mod watch;
 
 pub use process::{Error, Operator, Waker};
+pub use program::ControllerProgram;
 pub use reconcile::{Key, Next, Reconcile};
 pub use runtime::runtime;
 pub use watch::{Wake, WatchForm, WatchScope, Watched};

@@ -1,7 +1,9 @@
 //! One kind in its cache, kept up to date.
 //!
+//! - [`kept`]: what caches keep of objects
 //! - `reader`: the requests for its objects
 
+pub mod kept;
 mod reader;
 
 use std::fmt;

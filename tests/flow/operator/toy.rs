@@ -11,10 +11,11 @@ use chassis::http::Server;
 use chassis::metrics::Registry;
 use chassis::shutdown::Shutdown;
 use cluster::apply::{self, Applier, Ownership};
-use cluster::cache::{Cache, CachedKind};
+use cluster::cache::Cache;
 use k8s_openapi::api::core::v1::ConfigMap;
 use operator::cli::{ClientArgs, LeaderArgs};
-use operator::{Next, Operator, Reconcile, Wake, WatchScope, Watched, client};
+use operator::watch::kept::{Kept, KeptPart, PartOf};
+use operator::{ControllerProgram, Next, Operator, Reconcile, Wake, WatchScope, client};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::Semaphore;
@@ -37,47 +38,31 @@ pub(crate) struct Options {
 
 /// What is kept of a ConfigMap.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Kept {
-    name: String,
-    version: String,
+pub(crate) struct Digested {
     data: BTreeMap<String, String>,
     digest: Option<String>,
 }
 
-enum ConfigMaps {}
-
-impl CachedKind for ConfigMaps {
-    type Entry = Kept;
-
-    fn name(kept: &Kept) -> &str {
-        &kept.name
-    }
-
-    fn version(kept: &Kept) -> &str {
-        &kept.version
-    }
-
-    fn has_same_content(one: &Kept, other: &Kept) -> bool {
-        (&one.data, &one.digest) == (&other.data, &other.digest)
-    }
-}
-
-impl Watched for ConfigMaps {
+impl KeptPart for Digested {
     type Object = ConfigMap;
 
-    fn parse(object: ConfigMap) -> Kept {
-        let metadata = object.metadata;
-        Kept {
-            name: metadata.name.unwrap_or_default(),
-            version: metadata.resource_version.unwrap_or_default(),
+    fn of(object: ConfigMap) -> Self {
+        let annotations = object.metadata.annotations.unwrap_or_default();
+        Self {
             data: object.data.unwrap_or_default(),
-            digest: metadata.annotations.unwrap_or_default().remove(DIGEST),
+            digest: annotations.get(DIGEST).cloned(),
         }
     }
 }
 
+/// The digest to be written; nothing where it is there already.
+fn decide(map: &Digested) -> Option<String> {
+    let digest = hex::encode(Sha256::digest(json!(map.data).to_string()));
+    (map.digest.as_ref() != Some(&digest)).then_some(digest)
+}
+
 struct Digests {
-    cache: Cache<ConfigMaps>,
+    cache: Cache<PartOf<Digested>>,
     applier: Applier,
     turns: Arc<Semaphore>,
 }
@@ -88,17 +73,16 @@ impl Reconcile for Digests {
 
     fn keys(&self) -> Vec<String> {
         let table = self.cache.table();
-        table.values().map(|kept| kept.name.clone()).collect()
+        table.values().map(|map| map.name.clone()).collect()
     }
 
     async fn reconcile(&self, name: &String) -> Result<Next, apply::Error> {
-        let Some(kept) = self.cache.get(name) else {
+        let Some(map) = self.cache.get(name) else {
             return Ok(Next::Gone);
         };
         // The semaphore is never closed: an error would only skip the limit.
         let _turn = self.turns.acquire().await.ok();
-        let digest = hex::encode(Sha256::digest(json!(kept.data).to_string()));
-        if kept.digest.as_deref() != Some(&digest) {
+        if let Some(digest) = decide(&map) {
             let metadata = json!({ "name": name, "annotations": { DIGEST: digest } });
             let object = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata });
             self.applier.apply(&object, Ownership::Respect).await?;
@@ -113,21 +97,19 @@ pub(crate) async fn start(
     turns: Arc<Semaphore>,
     shutdown: Shutdown,
 ) -> anyhow::Result<()> {
-    let access = Arc::new(client::connect(
-        options.client.kubeconfig.as_deref(),
-        "toy/1",
-    )?);
+    let kubeconfig = options.client.kubeconfig.as_deref();
+    let program = ControllerProgram::of(client::connect(kubeconfig, "toy/1")?, shutdown);
     let leader = options.leader;
     let candidacy = leader.candidacy(&options.namespace, "toy", client::identity)?;
     let cache = Cache::default();
     let digests = Digests {
-        applier: Applier::new(Arc::clone(&access), "toy").namespace(&options.namespace),
+        applier: Applier::new(Arc::clone(&program.access), "toy").namespace(&options.namespace),
         cache: cache.clone(),
         turns,
     };
-    let named = |kept: &Kept| Wake::Keys(vec![kept.name.clone()]);
+    let named = |map: &Kept<Digested>| Wake::Keys(vec![map.name.clone()]);
     let server = Server::bind(options.admin.metrics_url, admin::LIMITS).await?;
-    Operator::new("toy", access)
+    let operator = Operator::new("toy", Arc::clone(&program.access))
         .lease(candidacy)
         .deadline(Duration::from_secs(2))
         .serve(server, Registry::default())
@@ -135,8 +117,6 @@ pub(crate) async fn start(
             &cache,
             WatchScope::namespace(&options.namespace),
             move |before, after| after.or(before).map_or(Wake::All, named),
-        )
-        .run(digests, shutdown)
-        .await?;
-    Ok(())
+        );
+    Ok(program.run(operator, digests).await?)
 }

@@ -242,6 +242,12 @@ fn read(
     Ok(Arc::new(config))
 }
 
+/// Makes ring the crypto provider of the process's TLS clients.
+pub fn install_provider() {
+    // It fails where one is installed already: it is the same, as there is no other (deny.toml).
+    drop(rustls::crypto::ring::default_provider().install_default());
+}
+
 fn parse<T>(path: &Path, parse: impl Fn(&[u8]) -> Result<T, pem::Error>) -> Result<T, Error> {
     let text = std::fs::read(path).map_err(|source| Error::Read {
         path: path.to_owned(),

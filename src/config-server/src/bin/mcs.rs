@@ -4,7 +4,8 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use chassis::logs::Log;
-use clap::{Parser, Subcommand};
+use chassis::program;
+use clap::Parser;
 use config_server::cli::ConfigServerArgs;
 use config_server::process;
 
@@ -13,12 +14,6 @@ use config_server::process;
 /// Exit codes: 0 done, 1 failed, 2 usage.
 #[derive(Debug, Parser)]
 #[command(name = "mcs", version)]
-struct Cli {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Debug, Subcommand)]
 enum Command {
     /// Runs until SIGTERM or SIGINT
     Start(Box<ConfigServerArgs>),
@@ -27,26 +22,12 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    chassis::report::abort_on_panic();
-    let Err(error) = run(Cli::parse()) else {
-        return ExitCode::SUCCESS;
-    };
-    #[expect(clippy::print_stderr, reason = "the process's last word")]
-    {
-        eprintln!("mcs: {}", chassis::report::Chain(error.as_ref()));
-    }
-    ExitCode::FAILURE
+    program::main(run)
 }
 
-fn run(cli: Cli) -> anyhow::Result<()> {
-    match cli.command {
-        Command::Version => {
-            #[expect(clippy::print_stdout, reason = "what was asked for")]
-            {
-                println!("{}", env!("CARGO_PKG_VERSION"));
-            }
-            Ok(())
-        }
+fn run(command: Command) -> anyhow::Result<()> {
+    match command {
+        Command::Version => program::print(env!("CARGO_PKG_VERSION")),
         Command::Start(arguments) => {
             let log = Log::init(arguments.log.to_settings()).context("cannot log")?;
             let options = arguments.validate()?;
@@ -55,7 +36,8 @@ fn run(cli: Cli) -> anyhow::Result<()> {
                 .enable_all()
                 .build()
                 .context("cannot start the runtime")?
-                .block_on(process::start(options, log))
+                .block_on(process::start(options, log))?;
         }
     }
+    Ok(())
 }

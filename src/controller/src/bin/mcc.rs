@@ -4,22 +4,16 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use chassis::logs::Log;
-use clap::{Parser, Subcommand};
+use chassis::program::{self, BUILD, VERSION};
+use clap::Parser;
 use controller::cli::{self, ControllerArgs, RenderArgs};
 use controller::process;
-use controller::version::{BUILD, VERSION};
 
 /// Renders machine configurations and rolls them out.
 ///
 /// Exit codes: 0 done, 1 failed, 2 usage.
 #[derive(Debug, Parser)]
 #[command(name = "mcc", version = VERSION)]
-struct Cli {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Debug, Subcommand)]
 enum Command {
     /// Runs until SIGTERM or SIGINT
     Start(Box<ControllerArgs>),
@@ -30,24 +24,13 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    chassis::report::abort_on_panic();
-    let Err(error) = run(Cli::parse()) else {
-        return ExitCode::SUCCESS;
-    };
-    #[expect(clippy::print_stderr, reason = "the process's last word")]
-    {
-        eprintln!("mcc: {}", chassis::report::Chain(error.as_ref()));
-    }
-    ExitCode::FAILURE
+    program::main(run)
 }
 
-fn run(cli: Cli) -> anyhow::Result<()> {
-    match cli.command {
+fn run(command: Command) -> anyhow::Result<()> {
+    match command {
         Command::Version => {
-            #[expect(clippy::print_stdout, reason = "what was asked for")]
-            {
-                println!("{VERSION} {BUILD}");
-            }
+            program::print(format_args!("{VERSION} {BUILD}"));
             Ok(())
         }
         Command::Render(arguments) => {

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use chassis::program::BUILD;
 use cluster::cache::Table;
 use cluster::wire;
 use generated::object::GeneratedConfig;
@@ -14,7 +15,6 @@ use generated::{features, node_settings};
 use super::Generating;
 use super::storing::{self, Storing};
 use crate::store::{Configs, Snapshot};
-use crate::version::BUILD;
 
 impl Generating<'_> {
     /// Stores what is asked for, and removes what is not any more. False where something changed

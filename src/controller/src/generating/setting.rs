@@ -12,19 +12,29 @@ use jiff::Timestamp;
 use k8s_openapi::ClusterResourceScope;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::Resource;
+use operator::watch::kept::WholeObject;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use crate::metrics::SettingState;
 use crate::reporting;
-use crate::store::generators::{Kept, SettingCaches, Whole};
+use crate::store::generators::SettingCaches;
 
 /// A kind whose objects select pools.
-pub(super) trait Setting: Kept + Resource<Scope = ClusterResourceScope> {
+pub(super) trait Setting:
+    Resource<DynamicType = (), Scope = ClusterResourceScope>
+    + Clone
+    + PartialEq
+    + DeserializeOwned
+    + Send
+    + Sync
+    + 'static
+{
     /// Which.
     const KIND: SelectingKind;
 
     /// Where its objects are kept.
-    fn cache(caches: &SettingCaches) -> &Cache<Whole<Self>>;
+    fn cache(caches: &SettingCaches) -> &Cache<WholeObject<Self>>;
 
     /// Which pools it selects.
     fn selector(&self) -> Option<&LabelSelector>;
@@ -49,7 +59,7 @@ pub(super) trait Setting: Kept + Resource<Scope = ClusterResourceScope> {
 impl Setting for KubeletConfig {
     const KIND: SelectingKind = SelectingKind::Kubelet;
 
-    fn cache(caches: &SettingCaches) -> &Cache<Whole<Self>> {
+    fn cache(caches: &SettingCaches) -> &Cache<WholeObject<Self>> {
         &caches.kubelet_configs
     }
 
@@ -69,7 +79,7 @@ impl Setting for KubeletConfig {
 impl Setting for ContainerRuntimeConfig {
     const KIND: SelectingKind = SelectingKind::Runtime;
 
-    fn cache(caches: &SettingCaches) -> &Cache<Whole<Self>> {
+    fn cache(caches: &SettingCaches) -> &Cache<WholeObject<Self>> {
         &caches.runtime_configs
     }
 

@@ -1,6 +1,7 @@
 //! A generated MachineConfig is made, restored or removed.
 
 use api::machineconfiguration::{MachineConfig, MachineConfigSpec, label};
+use chassis::program::BUILD;
 use cluster::cache::WatchEvent;
 use cluster::objects::Precondition;
 use cluster::wire;
@@ -13,7 +14,6 @@ use crate::configs::ConfigMeta;
 use crate::context::lock;
 use crate::merge_patch::replacement;
 use crate::store::Snapshot;
-use crate::version::BUILD;
 
 /// What became of a MachineConfig.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! Base configurations of the roles: made from the ControllerConfig, where its platform is built.
 
 use api::machineconfiguration::{ControllerConfig, controller_config};
+use chassis::program::BUILD;
 use cluster::wire;
 use generated::pools::PoolFacts;
 use generated::templates::{self, PullSecret};
@@ -9,7 +10,6 @@ use super::Generating;
 use super::storing::{self, Storing};
 use crate::release::images;
 use crate::store::Snapshot;
-use crate::version::BUILD;
 
 /// The ControllerConfig that base configurations are made from.
 pub(super) fn source(snapshot: &Snapshot) -> Option<&ControllerConfig> {

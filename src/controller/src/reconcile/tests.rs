@@ -16,6 +16,7 @@ use std::cell::Cell;
 use std::sync::Mutex;
 
 use apimock::{Call, Reply, Script};
+use chassis::program::{BUILD, VERSION};
 use cluster::access::Access;
 use cluster::events::Speaker;
 use http::{Request, Response};
@@ -33,7 +34,6 @@ use crate::fixture::{
     Cluster, OLD, metadata, node, owner, pool, read, reference, rendered, rendered_for, settled,
     source, spec_with,
 };
-use crate::version::{BUILD, VERSION};
 
 thread_local! {
     /// How many minutes have passed since [`NOW`]: a test has a thread of its own.

@@ -28,6 +28,7 @@ pub fn pending(daemons: Option<&DaemonRollout>, image: Option<&str>) -> Option<S
 
 #[cfg(test)]
 mod tests {
+    use operator::watch::kept::KeptPart as _;
     use serde_json::{Value, json};
 
     use super::*;
@@ -40,7 +41,7 @@ mod tests {
             ] } } },
             "status": status
         });
-        DaemonRollout::parse(serde_json::from_value(object).unwrap())
+        DaemonRollout::of(serde_json::from_value(object).unwrap())
     }
 
     #[test]

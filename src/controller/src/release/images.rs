@@ -9,9 +9,10 @@ use api::machineconfiguration::{ControllerConfig, annotation};
 use api::{ConditionStatus, condition};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use operator::watch::kept::ConfigMapData;
 use serde_json::{Value, json};
 
-use crate::store::release_maps::{COMPONENT_IMAGES, OS_IMAGE, ReleaseMap};
+use crate::store::release_maps::{COMPONENT_IMAGES, OS_IMAGE};
 
 /// Key in it: JSON, `releaseVersion` and images by name.
 const IMAGES_KEY: &str = "images.json";
@@ -44,8 +45,8 @@ impl ReleaseImages {
     /// # Errors
     /// What is missing, unreadable, or of another release than `own`, for people.
     pub fn read(
-        os: Option<&ReleaseMap>,
-        components: Option<&ReleaseMap>,
+        os: Option<&ConfigMapData>,
+        components: Option<&ConfigMapData>,
         own: &str,
     ) -> Result<Self, String> {
         let os = os.ok_or_else(|| format!("ConfigMap {OS_IMAGE} is missing"))?;
@@ -131,7 +132,10 @@ impl ReleaseImages {
 }
 
 /// The images of `images.json`.
-fn of_components(map: Option<&ReleaseMap>, own: &str) -> Result<BTreeMap<String, String>, String> {
+fn of_components(
+    map: Option<&ConfigMapData>,
+    own: &str,
+) -> Result<BTreeMap<String, String>, String> {
     let map = map.ok_or_else(|| format!("ConfigMap {COMPONENT_IMAGES} is missing"))?;
     let text = map
         .data

@@ -77,7 +77,8 @@ impl Operating<'_> {
         let os = self.context.store.os_image.get(OS_IMAGE);
         let version = self.context.store.version.clone();
         let components = self.context.store.component_images.get(COMPONENT_IMAGES);
-        let images = ReleaseImages::read(os.as_deref(), components.as_deref(), version.as_str());
+        let [os, components] = [&os, &components].map(|map| map.as_ref().map(|map| &map.part));
+        let images = ReleaseImages::read(os, components, version.as_str());
         if let Ok(images) = &images {
             self.write_stream(images).await?;
         }
@@ -150,7 +151,7 @@ impl Operating<'_> {
                 images,
                 release_image: release_image.as_deref(),
                 config: config.as_deref(),
-                daemons: daemons.as_deref(),
+                daemons: daemons.as_ref().map(|daemons| &daemons.part),
                 pools,
                 configs: &snapshot.configs,
                 os_images: &os_images,

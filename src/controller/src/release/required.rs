@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use api::ConditionStatus;
 use api::machineconfiguration::machine_config_pool::PoolConditionType;
 use api::machineconfiguration::{MachineConfigPool, label};
+use chassis::program::BUILD;
 use cluster::cache::Table;
 
 use crate::store::Configs;
-use crate::version::BUILD;
 
 /// Why required pools are not at the release.
 #[derive(Debug, Clone, PartialEq, Eq)]

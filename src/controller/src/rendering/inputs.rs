@@ -204,11 +204,11 @@ pub(crate) fn has_streams(snapshot: &Snapshot) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use chassis::program::VERSION;
     use serde_json::{Value, json};
 
     use super::*;
     use crate::fixture::{Cluster, pool, settled};
-    use crate::version::VERSION;
 
     fn prepared(cluster: &Cluster) -> Preparation {
         let snapshot = cluster.snapshot();

@@ -7,10 +7,12 @@ use api::config::preflight::{NextRelease, RenderedPool};
 use api::machineconfiguration::{
     ControllerConfig, MachineConfig, MachineConfigPool, annotation, controller_config,
 };
+use chassis::program::BUILD;
 use cluster::list::Select;
 use cluster::wire;
 use k8s_openapi::api::core::v1::ConfigMap;
 use machineconfig::render::{Base, Rendered, Source};
+use operator::watch::kept::{ConfigMapData, KeptPart as _};
 use pool::selector::Selector;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -19,8 +21,7 @@ use super::{API_VERSION, NO_SELECTOR, inputs, merge, none_found, rejection, sour
 use crate::release::images::ReleaseImages;
 use crate::requests::Requests;
 use crate::store::Pool;
-use crate::store::release_maps::{COMPONENT_IMAGES, OS_IMAGE, ReleaseMap};
-use crate::version::BUILD;
+use crate::store::release_maps::{COMPONENT_IMAGES, OS_IMAGE};
 
 /// A release whose objects were read.
 #[derive(Debug)]
@@ -54,7 +55,7 @@ impl ReleasePreview {
         }
         let map = |name: &str| {
             let is_it = |map: &&ConfigMap| map.metadata.name.as_deref() == Some(name);
-            maps.iter().find(is_it).cloned().map(ReleaseMap::parse)
+            maps.iter().find(is_it).cloned().map(ConfigMapData::of)
         };
         let (os, components) = (map(OS_IMAGE), map(COMPONENT_IMAGES));
         let images = ReleaseImages::read(os.as_ref(), components.as_ref(), &next.version)?;

@@ -2,6 +2,7 @@
 
 use api::machineconfiguration::machine_config_pool::Configuration;
 use api::machineconfiguration::{MachineConfig, annotation};
+use chassis::program::BUILD;
 use cluster::wire;
 use k8s_openapi::api::core::v1::ObjectReference;
 use machineconfig::name::is_as_rendered;
@@ -17,7 +18,6 @@ use crate::events::Announcement;
 use crate::requests::Requests;
 use crate::store::{Pool, Snapshot};
 use crate::stored::{ObjectState, is_of, was_edited};
-use crate::version::BUILD;
 
 /// Stores the configuration, then names it in the pool: never the other way round. What is stored
 /// then; the inner error is about an object of that name that is not the pool's.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use apimock::{Call, Reply, Script};
+use chassis::program::{BUILD, VERSION};
 use cluster::access::Access;
 use serde_json::{Value, json};
 
@@ -10,7 +11,6 @@ use super::*;
 use crate::fixture::{
     Cluster, OLD, metadata, owner, reference, rendered, settled, source, spec_with,
 };
-use crate::version::{BUILD, VERSION};
 
 const GROUP: &str = "/apis/machineconfiguration.openshift.io/v1";
 const MANAGER: &str = "fieldManager=machine-config-controller";

@@ -1,8 +1,5 @@
 //! Objects that MachineConfigs are generated from, kept whole. A cluster may lack their kinds.
 
-use std::fmt;
-use std::marker::PhantomData;
-
 use api::config::{
     APIServer, ClusterImagePolicy, FeatureGate, Image, ImageDigestMirrorSet, ImagePolicy,
     ImageTagMirrorSet, NodeSettings, api_server, feature_gate, image, node_settings,
@@ -13,64 +10,10 @@ use api::machineconfiguration::{
 use api::operator::ImageContentSourcePolicy;
 use cluster::cache::{Cache, CachedKind, Table};
 use kube::Resource;
+use operator::watch::kept::WholeObject;
 use operator::{Operator, Wake, WatchScope, Watched};
-use serde::de::DeserializeOwned;
 
 use crate::work::Work;
-
-/// A kind that is kept whole.
-pub trait Kept:
-    Resource<DynamicType = ()>
-    + Clone
-    + fmt::Debug
-    + PartialEq
-    + DeserializeOwned
-    + Send
-    + Sync
-    + 'static
-{
-}
-
-impl Kept for KubeletConfig {}
-impl Kept for ContainerRuntimeConfig {}
-impl Kept for APIServer {}
-impl Kept for FeatureGate {}
-impl Kept for OSImageStream {}
-impl Kept for Image {}
-impl Kept for ImageDigestMirrorSet {}
-impl Kept for ImageTagMirrorSet {}
-impl Kept for ImageContentSourcePolicy {}
-impl Kept for ClusterImagePolicy {}
-impl Kept for NodeSettings {}
-
-/// The kind of the object `K`.
-#[derive(Debug)]
-pub struct Whole<K>(PhantomData<fn() -> K>);
-
-impl<K: Kept> CachedKind for Whole<K> {
-    type Entry = K;
-
-    fn name(entry: &K) -> &str {
-        entry.meta().name.as_deref().unwrap_or_default()
-    }
-
-    fn version(entry: &K) -> &str {
-        entry.meta().resource_version.as_deref().unwrap_or_default()
-    }
-
-    fn has_same_content(one: &K, other: &K) -> bool {
-        one == other
-    }
-}
-
-impl<K: Kept> Watched for Whole<K> {
-    type Object = K;
-
-    fn parse(mut object: K) -> K {
-        object.meta_mut().managed_fields = None;
-        object
-    }
-}
 
 /// The kind ImagePolicy, of all namespaces.
 #[derive(Debug)]
@@ -120,29 +63,29 @@ impl Watched for ImagePolicies {
 #[derive(Debug, Clone, Default)]
 pub struct SettingCaches {
     /// `KubeletConfigs`.
-    pub kubelet_configs: Cache<Whole<KubeletConfig>>,
+    pub kubelet_configs: Cache<WholeObject<KubeletConfig>>,
     /// `ContainerRuntimeConfigs`.
-    pub runtime_configs: Cache<Whole<ContainerRuntimeConfig>>,
+    pub runtime_configs: Cache<WholeObject<ContainerRuntimeConfig>>,
     /// APIServer `cluster`.
-    pub api_servers: Cache<Whole<APIServer>>,
+    pub api_servers: Cache<WholeObject<APIServer>>,
     /// FeatureGate `cluster`.
-    pub feature_gates: Cache<Whole<FeatureGate>>,
+    pub feature_gates: Cache<WholeObject<FeatureGate>>,
     /// OSImageStream `cluster`.
-    pub image_streams: Cache<Whole<OSImageStream>>,
+    pub image_streams: Cache<WholeObject<OSImageStream>>,
     /// Image `cluster`.
-    pub images: Cache<Whole<Image>>,
+    pub images: Cache<WholeObject<Image>>,
     /// `ImageDigestMirrorSets`.
-    pub digest_mirrors: Cache<Whole<ImageDigestMirrorSet>>,
+    pub digest_mirrors: Cache<WholeObject<ImageDigestMirrorSet>>,
     /// `ImageTagMirrorSets`.
-    pub tag_mirrors: Cache<Whole<ImageTagMirrorSet>>,
+    pub tag_mirrors: Cache<WholeObject<ImageTagMirrorSet>>,
     /// `ImageContentSourcePolicies`.
-    pub content_sources: Cache<Whole<ImageContentSourcePolicy>>,
+    pub content_sources: Cache<WholeObject<ImageContentSourcePolicy>>,
     /// `ClusterImagePolicies`.
-    pub cluster_policies: Cache<Whole<ClusterImagePolicy>>,
+    pub cluster_policies: Cache<WholeObject<ClusterImagePolicy>>,
     /// `ImagePolicies`.
     pub image_policies: Cache<ImagePolicies>,
     /// Node `cluster` of `config.openshift.io`.
-    pub node_settings: Cache<Whole<NodeSettings>>,
+    pub node_settings: Cache<WholeObject<NodeSettings>>,
 }
 
 impl SettingCaches {
@@ -202,29 +145,29 @@ fn all<T>(_: Option<&T>, _: Option<&T>) -> Wake<Work> {
 #[derive(Debug, Clone, Default)]
 pub struct SettingTables {
     /// `KubeletConfigs`.
-    pub kubelet_configs: Table<Whole<KubeletConfig>>,
+    pub kubelet_configs: Table<WholeObject<KubeletConfig>>,
     /// `ContainerRuntimeConfigs`.
-    pub runtime_configs: Table<Whole<ContainerRuntimeConfig>>,
+    pub runtime_configs: Table<WholeObject<ContainerRuntimeConfig>>,
     /// APIServer `cluster`.
-    pub api_servers: Table<Whole<APIServer>>,
+    pub api_servers: Table<WholeObject<APIServer>>,
     /// FeatureGate `cluster`.
-    pub feature_gates: Table<Whole<FeatureGate>>,
+    pub feature_gates: Table<WholeObject<FeatureGate>>,
     /// OSImageStream `cluster`.
-    pub image_streams: Table<Whole<OSImageStream>>,
+    pub image_streams: Table<WholeObject<OSImageStream>>,
     /// Image `cluster`.
-    pub images: Table<Whole<Image>>,
+    pub images: Table<WholeObject<Image>>,
     /// `ImageDigestMirrorSets`.
-    pub digest_mirrors: Table<Whole<ImageDigestMirrorSet>>,
+    pub digest_mirrors: Table<WholeObject<ImageDigestMirrorSet>>,
     /// `ImageTagMirrorSets`.
-    pub tag_mirrors: Table<Whole<ImageTagMirrorSet>>,
+    pub tag_mirrors: Table<WholeObject<ImageTagMirrorSet>>,
     /// `ImageContentSourcePolicies`.
-    pub content_sources: Table<Whole<ImageContentSourcePolicy>>,
+    pub content_sources: Table<WholeObject<ImageContentSourcePolicy>>,
     /// `ClusterImagePolicies`.
-    pub cluster_policies: Table<Whole<ClusterImagePolicy>>,
+    pub cluster_policies: Table<WholeObject<ClusterImagePolicy>>,
     /// `ImagePolicies`.
     pub image_policies: Table<ImagePolicies>,
     /// Node `cluster` of `config.openshift.io`.
-    pub node_settings: Table<Whole<NodeSettings>>,
+    pub node_settings: Table<WholeObject<NodeSettings>>,
 }
 
 impl SettingTables {
@@ -264,25 +207,22 @@ impl SettingTables {
         );
         add(&mut versions, "ClusterImagePolicy", &self.cluster_policies);
         add(&mut versions, "Node", &self.node_settings);
-        versions.extend(self.image_policies.values().map(|entry| {
-            let version = ImagePolicies::version(entry).to_owned();
-            ("ImagePolicy", entry.key.clone(), version)
-        }));
+        add(&mut versions, "ImagePolicy", &self.image_policies);
         versions
     }
 }
 
-fn add<K: Kept>(
+fn add<K: CachedKind>(
     versions: &mut Vec<(&'static str, String, String)>,
     kind: &'static str,
-    table: &Table<Whole<K>>,
+    table: &Table<K>,
 ) {
-    versions.extend(table.values().map(|object| {
-        let meta = object.meta();
+    let of = |entry| {
         (
             kind,
-            meta.name.clone().unwrap_or_default(),
-            meta.resource_version.clone().unwrap_or_default(),
+            K::name(entry).to_owned(),
+            K::version(entry).to_owned(),
         )
-    }));
+    };
+    versions.extend(table.values().map(|entry| of(entry)));
 }

@@ -5,22 +5,16 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use chassis::logs::Log;
-use clap::{Parser, Subcommand};
+use chassis::program::{self, BUILD, VERSION};
+use clap::Parser;
 use cvo::cli::VersionOperatorArgs;
 use cvo::process;
-use cvo::version::{BUILD, VERSION};
 
 /// Applies a release to a cluster.
 ///
 /// Exit codes: 0 done, 1 failed, 2 usage.
 #[derive(Debug, Parser)]
 #[command(name = "cvo", version = VERSION)]
-struct Cli {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Debug, Subcommand)]
 enum Command {
     /// Runs until SIGTERM or SIGINT
     Start(Box<VersionOperatorArgs>),
@@ -29,35 +23,22 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    chassis::report::abort_on_panic();
     // Before there is another thread.
     chassis::memory::share_heap();
-    let Err(error) = run(Cli::parse()) else {
-        return ExitCode::SUCCESS;
-    };
-    #[expect(clippy::print_stderr, reason = "the process's last word")]
-    {
-        eprintln!("cvo: {}", chassis::report::Chain(error.as_ref()));
-    }
-    ExitCode::FAILURE
+    program::main(run)
 }
 
-fn run(cli: Cli) -> anyhow::Result<()> {
-    match cli.command {
-        Command::Version => {
-            #[expect(clippy::print_stdout, reason = "what was asked for")]
-            {
-                println!("{VERSION} {BUILD}");
-            }
-            Ok(())
-        }
+fn run(command: Command) -> anyhow::Result<()> {
+    match command {
+        Command::Version => program::print(format_args!("{VERSION} {BUILD}")),
         Command::Start(arguments) => {
             let log = Log::init(arguments.log.to_settings()).context("cannot log")?;
             let random = RandomState::new().build_hasher().finish();
             let options = arguments.validate(operator::client::identity, random)?;
             operator::runtime()
                 .context("cannot start the runtime")?
-                .block_on(process::start(options, log))
+                .block_on(process::start(options, log))?;
         }
     }
+    Ok(())
 }

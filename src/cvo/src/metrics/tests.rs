@@ -3,6 +3,7 @@ use std::collections::BTreeSet;
 use api::config::ClusterOperator;
 use cluster::cache::{TableChange, WatchEvent};
 use operator::Watched as _;
+use operator::watch::kept::Kept;
 use serde_json::{Value, json};
 
 use super::*;
@@ -19,7 +20,7 @@ fn condition(r#type: &str, status: &str, reason: &str) -> Value {
     json!({ "type": r#type, "status": status, "reason": reason, "message": "", "lastTransitionTime": at(30) })
 }
 
-fn operator(version: &str, degraded: &str) -> OperatorView {
+fn operator(version: &str, degraded: &str) -> Kept<OperatorView> {
     let object = json!({
         "metadata": { "name": "beta", "resourceVersion": "1" }, "spec": {},
         "status": {
@@ -31,7 +32,7 @@ fn operator(version: &str, degraded: &str) -> OperatorView {
         }
     });
     let object: ClusterOperator = serde_json::from_value(object).unwrap();
-    ClusterOperators::parse(object)
+    Kept::parse(object)
 }
 
 /// A cluster in the middle of an update.
@@ -121,7 +122,7 @@ fn change_that_a_later_list_shows_is_counted() {
         let mut lines = text.lines();
         lines.find_map(|line| line.strip_prefix(prefix).map(str::to_owned))
     };
-    let list = |operators: Vec<OperatorView>| {
+    let list = |operators: Vec<Kept<OperatorView>>| {
         metrics.operators.apply(WatchEvent::Synced(operators));
         metrics.observe(&TableChange::All);
     };

@@ -35,7 +35,7 @@ impl VersionOperator {
     fn upgrade_inputs(&self) -> UpgradeInputs {
         let operators = self.caches.operators.table();
         let operators = operators.values();
-        let operators = operators.map(|one| (one.name().to_owned(), one.status.clone()));
+        let operators = operators.map(|one| (one.name.clone(), one.status.clone()));
         let (_, gates) = GATES;
         let (_, acks) = ACKS;
         let loaded = self.loaded();

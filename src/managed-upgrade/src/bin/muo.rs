@@ -4,22 +4,16 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use chassis::logs::Log;
-use clap::{Parser, Subcommand};
+use chassis::program::{self, BUILD, VERSION};
+use clap::Parser;
 use managed_upgrade::cli::UpgradeOperatorArgs;
 use managed_upgrade::process;
-use managed_upgrade::version::{BUILD, VERSION};
 
 /// Upgrades a cluster on a date, by steps whose gates fail closed.
 ///
 /// Exit codes: 0 done, 1 failed, 2 usage.
 #[derive(Debug, Parser)]
 #[command(name = "muo", version = VERSION)]
-struct Cli {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Debug, Subcommand)]
 enum Command {
     /// Runs until SIGTERM or SIGINT
     Start(Box<UpgradeOperatorArgs>),
@@ -28,33 +22,20 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    chassis::report::abort_on_panic();
     chassis::memory::share_heap();
-    let Err(error) = run(Cli::parse()) else {
-        return ExitCode::SUCCESS;
-    };
-    #[expect(clippy::print_stderr, reason = "the process's last word")]
-    {
-        eprintln!("muo: {}", chassis::report::Chain(error.as_ref()));
-    }
-    ExitCode::FAILURE
+    program::main(run)
 }
 
-fn run(cli: Cli) -> anyhow::Result<()> {
-    match cli.command {
-        Command::Version => {
-            #[expect(clippy::print_stdout, reason = "what was asked for")]
-            {
-                println!("{VERSION} {BUILD}");
-            }
-            Ok(())
-        }
+fn run(command: Command) -> anyhow::Result<()> {
+    match command {
+        Command::Version => program::print(format_args!("{VERSION} {BUILD}")),
         Command::Start(arguments) => {
             let log = Log::init(arguments.log.to_settings()).context("cannot log")?;
             let options = arguments.validate(operator::client::identity)?;
             operator::runtime()
                 .context("cannot start the runtime")?
-                .block_on(process::start(options, log))
+                .block_on(process::start(options, log))?;
         }
     }
+    Ok(())
 }

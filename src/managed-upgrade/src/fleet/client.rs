@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use web::retry::RetryPolicy;
 use web::{Authorities, ClientSettings, Proxies, WebClient, WebRequest, WebResponse};
 
-use crate::version::ARCHITECTURE;
+use crate::architecture::ARCHITECTURE;
 
 use super::{FleetCluster, FleetRoutes, FleetSettings, PolicyState, UpgradePolicy};
 

@@ -13,6 +13,7 @@ use web::update_service::{self, GraphRequest};
 
 use super::sync::Refreshed;
 use super::{Error, POLL, Pass, UpgradeOperator, VALID, image};
+use crate::architecture::ARCHITECTURE;
 use crate::fleet::client::retry_policy;
 use crate::health;
 use crate::metrics;
@@ -21,7 +22,6 @@ use crate::notice::NoticeState;
 use crate::phase::{self, PhaseEvent};
 use crate::schedule::{self, StartDecision};
 use crate::validation::{self, ConfigVerdict, InvalidUpgrade};
-use crate::version::ARCHITECTURE;
 
 /// How often the time of an upgrade is compared with the clock, which may be set.
 const CLOCK: SignedDuration = SignedDuration::from_mins(10);

@@ -21,7 +21,7 @@ const SETS: &str =
 
 /// The operator of a cluster with these nodes, and the script of its API server.
 fn operator(nodes: &[Value], calls: Vec<Call>) -> (Script, UpgradeOperator) {
-    drop(rustls::crypto::ring::default_provider().install_default());
+    chassis::http::tls::install_provider();
     let (script, client) = Script::start(calls);
     let access = Arc::new(Access::of_client(client));
     let speaker = Speaker {

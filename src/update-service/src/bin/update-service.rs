@@ -4,7 +4,8 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use chassis::logs::Log;
-use clap::{Parser, Subcommand};
+use chassis::program;
+use clap::Parser;
 use update_service::cli::UpdateServiceArgs;
 use update_service::process;
 use update_service::settings::ServiceSettings;
@@ -14,12 +15,6 @@ use update_service::settings::ServiceSettings;
 /// Exit codes: 0 done, 1 failed, 2 usage.
 #[derive(Debug, Parser)]
 #[command(name = "update-service", version)]
-struct Cli {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Debug, Subcommand)]
 enum Command {
     /// Runs until SIGTERM or SIGINT
     Start(UpdateServiceArgs),
@@ -28,16 +23,8 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    chassis::report::abort_on_panic();
     chassis::memory::share_heap();
-    let Err(error) = run(Cli::parse()) else {
-        return ExitCode::SUCCESS;
-    };
-    #[expect(clippy::print_stderr, reason = "the process's last word")]
-    {
-        eprintln!("update-service: {}", chassis::report::Chain(error.as_ref()));
-    }
-    ExitCode::FAILURE
+    program::main(run)
 }
 
 fn runtime(workers: usize) -> anyhow::Result<tokio::runtime::Runtime> {
@@ -46,15 +33,9 @@ fn runtime(workers: usize) -> anyhow::Result<tokio::runtime::Runtime> {
     runtime.context("cannot start the runtime")
 }
 
-fn run(cli: Cli) -> anyhow::Result<()> {
-    match cli.command {
-        Command::Version => {
-            #[expect(clippy::print_stdout, reason = "what was asked for")]
-            {
-                println!("{}", env!("CARGO_PKG_VERSION"));
-            }
-            Ok(())
-        }
+fn run(command: Command) -> anyhow::Result<()> {
+    match command {
+        Command::Version => program::print(env!("CARGO_PKG_VERSION")),
         Command::Start(arguments) => {
             let log = Log::init(arguments.log.to_settings()).context("cannot log")?;
             let path = arguments.config.display();
@@ -63,7 +44,8 @@ fn run(cli: Cli) -> anyhow::Result<()> {
             let settings = ServiceSettings::parse(&text).with_context(|| format!("file {path}"))?;
             // Both live longer than what runs on them.
             let (clients, status) = (runtime(process::WORKERS)?, runtime(1)?);
-            clients.block_on(process::start(settings, log, status.handle()))
+            clients.block_on(process::start(settings, log, status.handle()))?;
         }
     }
+    Ok(())
 }

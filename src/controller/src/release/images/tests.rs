@@ -1,18 +1,19 @@
+use operator::watch::kept::KeptPart as _;
 use serde_json::json;
 
 use super::*;
 
-fn map(name: &str, data: &Value) -> ReleaseMap {
+fn map(name: &str, data: &Value) -> ConfigMapData {
     let object = json!({ "metadata": { "name": name, "resourceVersion": "1" }, "data": data });
-    ReleaseMap::parse(serde_json::from_value(object).unwrap())
+    ConfigMapData::of(serde_json::from_value(object).unwrap())
 }
 
-fn os(version: &str) -> ReleaseMap {
+fn os(version: &str) -> ConfigMapData {
     let data = json!({ "releaseVersion": version, "baseOSContainerImage": "q/os@sha256:1" });
     map(OS_IMAGE, &data)
 }
 
-fn components(text: &str) -> ReleaseMap {
+fn components(text: &str) -> ConfigMapData {
     map(COMPONENT_IMAGES, &json!({ "images.json": text }))
 }
 

@@ -7,6 +7,7 @@ use cluster::cache::WatchEvent;
 use cluster::events::{Recorder, Speaker};
 use jiff::Timestamp;
 use operator::Reconcile as _;
+use operator::watch::kept::Kept;
 use serde_json::{Value, json};
 
 use super::super::images::{DAEMON, completed};
@@ -17,8 +18,6 @@ use crate::metrics::ControllerMetrics;
 use crate::reconcile::Controller;
 use crate::requests::Requests;
 use crate::store::Store;
-use crate::store::daemons::DaemonRollout;
-use crate::store::release_maps::ReleaseMap;
 use crate::version::ReleaseVersion;
 use crate::work::Work;
 
@@ -55,7 +54,7 @@ fn at_the_release() -> Store {
     cluster.fill(&store);
     let map = |name: &str, data: &Value| {
         let map = json!({ "metadata": { "name": name, "resourceVersion": "1" }, "data": data });
-        WatchEvent::Synced(vec![ReleaseMap::parse(read(&map))])
+        WatchEvent::Synced(vec![Kept::parse(read(&map))])
     };
     let os = json!({ "releaseVersion": VERSION, "baseOSContainerImage": "os2" });
     store.os_image.apply(map(OS_IMAGE, &os));
@@ -72,7 +71,7 @@ fn at_the_release() -> Store {
             "numberMisscheduled": 0, "numberReady": 3, "updatedNumberScheduled": 3
         }
     });
-    let set = DaemonRollout::parse(read(&set));
+    let set = Kept::parse(read(&set));
     store.daemons.apply(WatchEvent::Synced(vec![set]));
     let operator = WatchEvent::Synced(vec![read(&operator())]);
     store.operators.apply(operator);

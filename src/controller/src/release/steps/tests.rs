@@ -1,3 +1,4 @@
+use operator::watch::kept::KeptPart as _;
 use serde_json::json;
 
 use super::super::images::{CONTROLLER, DAEMON};
@@ -87,7 +88,7 @@ impl Scene {
             images: &self.images,
             release_image: Some("release2"),
             config: config.as_ref(),
-            daemons: Some(&DaemonRollout::parse(read(&daemons))),
+            daemons: Some(&DaemonRollout::of(read(&daemons))),
             pools: &[&pool],
             configs: &snapshot.configs,
             os_images: &os_images("os2"),
