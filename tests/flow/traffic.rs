@@ -130,7 +130,7 @@ fn shows_in_order(shown: &[String], expected: &[String]) -> Result<()> {
     };
     let under_way: Vec<_> = shown.iter().map(|state| are_true(state)).collect();
     let (_last, under_way) = under_way.split_last().context("nothing was shown")?;
-    let stays = under_way.is_sorted_by(|before, after| before.is_subset(after));
+    let stays = under_way.is_sorted_by(BTreeSet::is_subset);
     ensure!(stays, "what was true is not any more: {shown:#?}");
     Ok(())
 }

@@ -13,6 +13,7 @@ const CRATES: &[&str] = &[
     "mcd",
     "pool",
     "update-service",
+    "version-update",
 ];
 
 /// Files in which each word with a capital is shown, also one like `Path`.

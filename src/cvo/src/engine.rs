@@ -22,12 +22,12 @@ use release::graph::{Graph, Ordering, Run, Task};
 use release::inventory::Entry;
 use tokio::sync::{Semaphore, watch};
 
-use crate::builder::{self, Injected};
-use crate::failure::Failure;
 use crate::hands::{Hands, Listings};
 use crate::payload::ReleaseFiles;
-use crate::report::Report;
 use crate::watches::OperatorView;
+use version_update::builder::{self, Injected};
+use version_update::failure::Failure;
+use version_update::report::Report;
 
 /// How often it is read whether all that runs is waiting.
 const LOOK: Duration = Duration::from_secs(1);

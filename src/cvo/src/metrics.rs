@@ -8,22 +8,19 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use api::ConditionStatus;
-use api::config::{
-    ClusterCondition, ClusterConditionType, ClusterVersion, HistoryEntry, HistoryState,
-    cluster_version,
-};
+use api::config::{ClusterConditionType, ClusterVersion, cluster_version};
 use chassis::metrics::{Collector, Counter, DescriptorEncoder, Registry, encode_gauges};
 use cluster::cache::{Cache, TableChange};
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use operator::watch::kept::{Kept, PartOf};
 
 use crate::engine::Shared;
-use crate::risk::Exposure;
 use crate::watches::{ClusterVersions, OperatorView};
-
-/// Name under which the ClusterVersion stands among operators.
-const VERSION: &str = "version";
+use version_update::risk::Exposure;
+use version_update::series::{
+    SeriesLabels, VERSION, available, capabilities, condition, conditional, releases, risk, up_of,
+    up_of_version,
+};
 
 /// What is known besides objects.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -63,8 +60,6 @@ pub struct VersionMetrics {
     /// Writes while the release is there: one that grows is a quarrel with another writer.
     pub rewrites: Counter,
 }
-
-type Labels<const N: usize> = [(&'static str, String); N];
 
 impl VersionMetrics {
     /// Metrics of these objects.
@@ -146,7 +141,7 @@ impl Collector for VersionMetrics {
             encoder,
             "cluster_version_available_updates",
             "Updates that are recommended.",
-            object.and_then(|object| available(object, &facts)),
+            object.and_then(|object| available(object, &facts.upstream)),
         )?;
         encode_gauges(
             encoder,
@@ -179,7 +174,7 @@ impl Collector for VersionMetrics {
             "cluster_installer",
             "What installed the cluster.",
             facts.installer.into_iter().map(|installer| {
-                let labels: Labels<3> = [
+                let labels: SeriesLabels<3> = [
                     ("type", installer.kind.to_owned()),
                     ("version", installer.version),
                     ("invoker", installer.invoker),
@@ -199,7 +194,7 @@ impl VersionMetrics {
         object: Option<&ClusterVersion>,
     ) -> fmt::Result {
         let mut up = vec![up_of_version(object)];
-        let mut conditions: Vec<(Labels<3>, i64)> = Vec::new();
+        let mut conditions: Vec<(SeriesLabels<3>, i64)> = Vec::new();
         let own = object.and_then(|object| object.status.as_ref());
         let own = own.map_or(&[][..], |status| &status.conditions);
         conditions.extend(own.iter().filter_map(|one| condition(VERSION, one)));
@@ -225,7 +220,8 @@ impl VersionMetrics {
         )?;
         let transitions = lock(&self.transitions);
         let transitions = transitions.iter().map(|((name, condition), (_, count))| {
-            let labels: Labels<2> = [("name", name.clone()), ("condition", condition.clone())];
+            let labels: SeriesLabels<2> =
+                [("name", name.clone()), ("condition", condition.clone())];
             (labels, i64::try_from(*count).unwrap_or(i64::MAX))
         });
         encode_gauges(
@@ -250,7 +246,7 @@ impl VersionMetrics {
         let parts = [("applied", done), ("pending", total.saturating_sub(done))];
         let is_read = report.accepted.is_some();
         let parts = parts.into_iter().filter(|_| is_read).map(|(part, amount)| {
-            let labels: Labels<2> = [("version", version.clone()), ("type", part.to_owned())];
+            let labels: SeriesLabels<2> = [("version", version.clone()), ("type", part.to_owned())];
             (labels, count(amount))
         });
         encode_gauges(
@@ -262,7 +258,7 @@ impl VersionMetrics {
         let shown = report.shown();
         let failing = shown
             .iter()
-            .filter(|failure| failure.effect != crate::failure::Effect::None);
+            .filter(|failure| failure.effect != version_update::failure::Effect::None);
         let failing = count(failing.count());
         encode_gauges(
             encoder,
@@ -283,168 +279,6 @@ fn count(transitions: &mut Transitions, operator: &Kept<OperatorView>) {
             *known = (condition.status, known.1 + 1);
         }
     }
-}
-
-fn seconds(time: &Time) -> i64 {
-    time.0.as_second()
-}
-
-/// The series of `cluster_version`.
-fn releases(object: &ClusterVersion) -> Vec<(Labels<4>, i64)> {
-    let status = object.status.clone().unwrap_or_default();
-    let history = &status.history;
-    let is_completed = |entry: &&HistoryEntry| entry.state == HistoryState::Completed;
-    let completed = history.iter().find(is_completed);
-    let from = completed.map(|entry| entry.version.clone());
-    let from = from.unwrap_or_default();
-    let series = |r#type: &str, version: &str, image: &str, from: &str, value: i64| {
-        let labels: Labels<4> = [
-            ("type", r#type.to_owned()),
-            ("version", version.to_owned()),
-            ("image", image.to_owned()),
-            ("from_version", from.to_owned()),
-        ];
-        (labels, value)
-    };
-    let mut all = Vec::new();
-    let desired = &status.desired;
-    let head = history.first();
-    let since = head.map_or(0, |head| seconds(&head.started_time));
-    all.push(series(
-        "current",
-        &desired.version,
-        &desired.image,
-        &from,
-        since,
-    ));
-    let initial = history.last();
-    if let (Some(created), Some(initial)) = (&object.metadata.creation_timestamp, initial) {
-        let (version, image) = (&initial.version, &initial.image);
-        all.push(series("cluster", version, image, "", seconds(created)));
-        let began = seconds(&initial.started_time);
-        all.push(series("initial", version, image, "", began));
-    }
-    if let Some(entry) = completed {
-        let before = history.iter().skip_while(|one| *one != entry).skip(1);
-        let before = before.clone().find(is_completed);
-        let before = before.map_or("", |one| one.version.as_str());
-        let ended = entry.completion_time.as_ref().map_or(0, seconds);
-        let (version, image) = (&entry.version, &entry.image);
-        all.push(series("completed", version, image, before, ended));
-    }
-    let asked = object.spec.desired_update.as_ref();
-    if let Some(asked) = asked.filter(|asked| asked.image != desired.image) {
-        all.push(series("desired", &asked.version, &asked.image, &from, 0));
-    }
-    let updating = head.filter(|head| head.state != HistoryState::Completed);
-    if let Some(head) = updating {
-        let (version, image) = (&head.version, &head.image);
-        let value = seconds(&head.started_time);
-        all.push(series("updating", version, image, &from, value));
-    }
-    let mut conditions = status.conditions.iter();
-    let failing = conditions.find(|one| one.r#type == ClusterConditionType::Failing);
-    if let Some(failing) = failing.filter(|one| one.status == ConditionStatus::True) {
-        let value = seconds(&failing.last_transition_time);
-        let (version, image) = (&desired.version, &desired.image);
-        all.push(series("failure", version, image, &from, value));
-    }
-    all
-}
-
-fn available(object: &ClusterVersion, facts: &MetricsFacts) -> Option<(Labels<2>, i64)> {
-    let updates = object.status.as_ref()?.available_updates.as_ref()?;
-    let upstream = if facts.upstream.is_empty() {
-        "<default>"
-    } else {
-        &facts.upstream
-    };
-    let labels = [
-        ("upstream", upstream.to_owned()),
-        ("channel", object.spec.channel.clone()),
-    ];
-    Some((labels, i64::try_from(updates.len()).unwrap_or(i64::MAX)))
-}
-
-fn capabilities(object: &ClusterVersion) -> Vec<(Labels<1>, i64)> {
-    let status = object.status.clone().unwrap_or_default();
-    let enabled = status.capabilities.enabled_capabilities;
-    let known = status.capabilities.known_capabilities.into_iter();
-    let series = known.map(|name| {
-        let is_enabled = enabled.contains(&name);
-        ([("name", name)], i64::from(is_enabled))
-    });
-    series.collect()
-}
-
-fn conditional(object: &ClusterVersion) -> Vec<(Labels<4>, i64)> {
-    let updates = object.status.iter();
-    let updates = updates.flat_map(|status| &status.conditional_updates);
-    let series = updates.flat_map(|update| {
-        update.conditions.iter().map(|one| {
-            let labels = [
-                ("version", update.release.version.clone()),
-                ("condition", one.r#type.as_str().to_owned()),
-                ("status", one.status.to_string()),
-                ("reason", one.reason.clone()),
-            ];
-            (labels, seconds(&one.last_transition_time))
-        })
-    });
-    series.collect()
-}
-
-fn risk((name, exposure): (&String, &Exposure)) -> (Labels<3>, i64) {
-    let (value, reason) = match exposure {
-        Exposure::Exposed => (1, "Match"),
-        Exposure::Clear => (0, "NotMatch"),
-        Exposure::Unknown(_) | Exposure::Pending => (-1, "EvaluationFailed"),
-    };
-    let labels = [
-        ("condition", "Applies".to_owned()),
-        ("risk", name.clone()),
-        ("reason", reason.to_owned()),
-    ];
-    (labels, value)
-}
-
-fn up_of_version(object: Option<&ClusterVersion>) -> (Labels<3>, i64) {
-    let Some(object) = object else {
-        let labels = labels_of(VERSION, "", "ClusterVersionNotFound");
-        return (labels, 0);
-    };
-    let status = object.status.clone().unwrap_or_default();
-    let mut conditions = status.conditions.iter();
-    let available = conditions.find(|one| one.r#type == ClusterConditionType::Available);
-    up_of(VERSION, &status.desired.version, available)
-}
-
-fn up_of(name: &str, version: &str, available: Option<&ClusterCondition>) -> (Labels<3>, i64) {
-    let reason = available.map_or("NoAvailableCondition", |one| one.reason.as_str());
-    let is_up = available.is_some_and(|one| one.status == ConditionStatus::True);
-    (labels_of(name, version, reason), i64::from(is_up))
-}
-
-fn labels_of(name: &str, version: &str, reason: &str) -> Labels<3> {
-    [
-        ("name", name.to_owned()),
-        ("version", version.to_owned()),
-        ("reason", reason.to_owned()),
-    ]
-}
-
-fn condition(name: &str, one: &ClusterCondition) -> Option<(Labels<3>, i64)> {
-    let value = match one.status {
-        ConditionStatus::True => 1,
-        ConditionStatus::False => 0,
-        ConditionStatus::Unknown => return None,
-    };
-    let labels = [
-        ("name", name.to_owned()),
-        ("condition", one.r#type.as_str().to_owned()),
-        ("reason", one.reason.clone()),
-    ];
-    Some((labels, value))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

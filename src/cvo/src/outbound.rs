@@ -2,7 +2,7 @@
 
 use web::{Authorities, ClientSettings, Error, Proxies, WebClient};
 
-use crate::builder::ClusterProxy;
+use version_update::builder::ClusterProxy;
 
 /// What the program calls itself.
 pub(crate) const USER_AGENT: &str = concat!("ClusterVersionOperator/", env!("CARGO_PKG_VERSION"));

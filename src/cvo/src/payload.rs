@@ -17,7 +17,7 @@ use release::{
 };
 use serde_json::Value;
 
-use crate::failure::Failure;
+use version_update::failure::Failure;
 
 /// Why a directory holds no release.
 #[derive(Debug, thiserror::Error)]

@@ -20,9 +20,9 @@ use crate::cli::VersionOperatorOptions;
 use crate::engine::{Engine, Shared};
 use crate::hands::Hands;
 use crate::metrics::VersionMetrics;
-use crate::preflight;
 use crate::reconcile::{VersionCaches, VersionOperator, VersionWork, Voice};
-use crate::upgradeable::{ACKS, GATES};
+use version_update::preflight;
+use version_update::upgradeable::{ACKS, GATES};
 
 /// What the process calls itself in requests.
 const USER_AGENT: &str = concat!("cvo/", env!("CARGO_PKG_VERSION"));

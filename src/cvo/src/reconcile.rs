@@ -42,15 +42,15 @@ use web::prometheus::MetricsServer;
 use self::acceptance::{FirstTry, RequestPace};
 use self::advising::Advised;
 use self::recording::KnownRecord;
-use crate::builder;
-use crate::dropped::ReleaseInventory;
 use crate::engine::{Engine, Shared};
-use crate::failure::Failure;
 use crate::metrics::VersionMetrics;
 use crate::payload::ReleaseFiles;
 use crate::retrieval::RetrievalSettings;
-use crate::status;
 use crate::watches::{ClusterVersions, OperatorView};
+use version_update::builder;
+use version_update::dropped::ReleaseInventory;
+use version_update::failure::Failure;
+use version_update::status;
 
 /// How often the status is made anew while a release is applied. It is written if it differs.
 const TICK: Duration = Duration::from_secs(1);

@@ -16,9 +16,9 @@ use release::inventory::Entry;
 use release::manifest::ObjectId;
 use serde_json::{Value, json};
 
-use crate::failure::Failure;
 use crate::job;
 use crate::payload::ReleaseFiles;
+use version_update::failure::Failure;
 
 /// Group of pools and their sources.
 const GROUP: &str = "machineconfiguration.openshift.io";

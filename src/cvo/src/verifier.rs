@@ -1,8 +1,4 @@
 //! Whether a release is signed by those whom the running release trusts.
-//!
-//! - `cache`: what the ConfigMap of signatures from stores keeps
-
-mod cache;
 
 use std::path::Path;
 use std::time::Duration;
@@ -22,10 +18,11 @@ use release::ImageDigest;
 use release::verification::SignatureTrust;
 use serde_json::Value;
 use signatures::{Keyring, store, verify};
+use version_update::signature_cache;
 use web::{WebClient, WebRequest};
 
-use crate::builder::ClusterProxy;
 use crate::outbound;
+use version_update::builder::ClusterProxy;
 
 /// Namespace of the `ConfigMap`s with signatures.
 const NAMESPACE: &str = "openshift-config-managed";
@@ -249,7 +246,7 @@ impl Verifier<'_> {
         let said = |error: wire::Error| Chain(&error).to_string();
         let maps = Objects::<ConfigMap>::in_namespace(self.access, NAMESPACE).read_as::<Value>();
         let map = maps.get(CACHE).await.map_err(said)?;
-        let mut change = cache::change(map.as_ref(), LABEL, digest, signatures);
+        let mut change = signature_cache::change(map.as_ref(), LABEL, digest, signatures);
         let made = if map.is_some() {
             maps.patch(CACHE, &change).await
         } else {

@@ -5,7 +5,7 @@ use cluster::cache::CachedKind;
 use operator::Watched;
 use operator::watch::kept::KeptPart;
 
-use crate::preflight;
+use version_update::preflight;
 
 /// Objects of the kind ClusterVersion; one counts.
 #[derive(Debug)]

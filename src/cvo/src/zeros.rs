@@ -7,9 +7,9 @@ use release::capability::{Capabilities, Names};
 use serde_json::{Value, json};
 use zeros::definition;
 
-use crate::advice::Question;
-use crate::validation::validate;
-use crate::{overrides, risk};
+use version_update::advice::Question;
+use version_update::validation::validate;
+use version_update::{overrides, risk};
 
 /// All that is read of the spec.
 fn made(object: Value) -> Result<String, String> {

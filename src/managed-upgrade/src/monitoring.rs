@@ -85,7 +85,7 @@ impl Monitoring {
             .base(requests, self.settings.promql.as_ref(), "prometheus-k8s")
             .await?;
         let query = cluster::wire::escape(query);
-        let whole = web::prometheus::partial::REFUSED;
+        let whole = release::prometheus::partial::REFUSED;
         let url = format!("{base}/api/v1/query?query={query}&{whole}");
         let request = WebRequest::get(&url, ANSWER, MAX_BYTES);
         self.send(requests, request, now).await

@@ -9,6 +9,7 @@
 //! - [`manifest`], [`order`]: manifests of a file, and where a file stands in the order of
 //!   application
 //! - [`graph`]: which manifests are applied at once and which after which, and one pass over them
+//! - [`prometheus`]: responses of Prometheus, by which risks are judged
 //! - [`progress`]: what of a release is applied, what it waits for, and how long the rest takes
 //! - [`selection`]: which clusters a manifest is for
 //! - [`inclusion`], [`capability`]: whether a manifest is applied to a cluster, and if not, why
@@ -39,6 +40,7 @@ pub mod metadata;
 pub mod order;
 pub mod payload;
 pub mod progress;
+pub mod prometheus;
 pub mod pull_spec;
 pub mod references;
 pub mod selection;

@@ -1,12 +1,6 @@
 //! The cluster's metrics: one query of PromQL with one sample, and other reads of the same server.
 //!
-//! - [`partial`]: whether a response is of all that was asked
-//! - [`sample`]: a response that is one sample of 1 or 0
-//!
 //! The Service `thanos-querier` responds unless another address is given.
-
-pub mod partial;
-pub mod sample;
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -17,6 +11,7 @@ use cluster::access::Access;
 use cluster::path;
 use cluster::wire::escape;
 use http::header::AUTHORIZATION;
+use release::prometheus::{partial, sample};
 use serde_json::Value;
 
 use crate::client::{Authorities, ClientSettings, Proxies, WebClient};

@@ -1,6 +1,4 @@
 //! The graph of a channel, from an update service.
-//!
-//! Source: `docs/reference/update-service.md`, "Requests".
 
 use std::time::Duration;
 

@@ -34,7 +34,7 @@ impl<'a> AlertView<'a> {
             let separator = if why.is_empty() { "" } else { ": " };
             return Err(format!("the answer has no data.alerts{separator}{why}"));
         }
-        web::prometheus::partial::check_whole(answer)
+        release::prometheus::partial::check_whole(answer)
     }
 
     pub(crate) fn name(self) -> &'a str {

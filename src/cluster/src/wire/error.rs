@@ -92,8 +92,8 @@ impl Error {
         }
     }
 
-    /// Whether a version that was asked for is yet to come. The API server waits some seconds for it
-    /// first.
+    /// Whether a version that was asked for is yet to come. The API server waits some seconds for
+    /// it first.
     ///
     /// Source: `NewTooLargeResourceVersionError` of `k8s.io/apiserver`, and
     /// `CauseTypeResourceVersionTooLarge` of `k8s.io/apimachinery`.

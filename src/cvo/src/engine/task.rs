@@ -10,10 +10,11 @@ use release::version_hash::VersionHash;
 use serde_json::{Value, json};
 
 use super::{Pass, is_operator};
-use crate::builder::{self, Health, Injected};
-use crate::failure::{Effect, Failure, FailureSubject};
 use crate::hands::{Listing, Need};
-use crate::report::Report;
+use crate::request_failure;
+use version_update::builder::{self, Health, Injected};
+use version_update::failure::{Effect, Failure, FailureSubject};
+use version_update::report::Report;
 
 /// Waits before a manifest is tried again; after the last one it has failed. Three tries in all,
 /// four while a cluster gets its first release.
@@ -77,7 +78,7 @@ impl Pass<'_> {
                 Err(Stop::Failure(failure)) => return Err(failure),
                 Err(Stop::Request(error)) => {
                     let Some(delay) = retries.next() else {
-                        return Err(Failure::request(name, &error).of_file(&entry.file));
+                        return Err(request_failure::of_request(name, &error).of_file(&entry.file));
                     };
                     tracing::debug!(manifest = name, error = %chassis::report::Chain(&error), "trying again");
                     tokio::time::sleep(*delay).await;
@@ -331,7 +332,7 @@ impl Pass<'_> {
             return Ok(None);
         }
         let mut object = match hands.apply(&path, &wanted).await {
-            Err(error) if builder::is_job(&entry.id) && builder::is_immutable(&error) => {
+            Err(error) if builder::is_job(&entry.id) && request_failure::is_immutable(&error) => {
                 tracing::info!(manifest = name, "making a job anew that cannot be changed");
                 hands.clear(&entry.id, &path).await?;
                 hands.apply(&path, &wanted).await?

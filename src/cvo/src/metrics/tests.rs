@@ -7,8 +7,8 @@ use operator::watch::kept::Kept;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::failure::{Effect, Failure};
-use crate::report::Accepted;
+use version_update::failure::{Effect, Failure};
+use version_update::report::Accepted;
 
 const PAGE: &str = include_str!("../../tests/golden/metrics.txt");
 

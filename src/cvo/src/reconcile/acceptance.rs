@@ -21,14 +21,14 @@ use release::inventory::Entry;
 use tokio::time::Instant;
 
 use super::{Loaded, Target, VersionOperator, VersionWork};
-use crate::builder::ClusterProxy;
 use crate::events::VersionEvent;
 use crate::payload::ReleaseFiles;
-use crate::precondition;
-use crate::report::{AcceptanceStep, TargetRelease};
-use crate::risk;
-use crate::validation::{WantedRelease, validate};
 use crate::verifier::Verifier;
+use version_update::builder::ClusterProxy;
+use version_update::precondition;
+use version_update::report::{AcceptanceStep, TargetRelease};
+use version_update::risk;
+use version_update::validation::{WantedRelease, validate};
 
 /// How long verification may take, as a share of the time for all of the retrieval.
 const VERIFICATION_SHARE: u32 = 2;

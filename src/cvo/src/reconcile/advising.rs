@@ -11,12 +11,12 @@ use release::update_graph::{Offers, UpdateRisk};
 use web::update_service::{self, GraphRequest};
 
 use super::{VersionOperator, VersionWork};
-use crate::advice::{Advice, NoAdvice, Question};
-use crate::alert;
 use crate::outbound;
-use crate::risk::{self, QueryCache, QueryTurn};
-use crate::status;
-use crate::upgradeable::{self, UpgradeRisk};
+use version_update::advice::{Advice, NoAdvice, Question};
+use version_update::alert;
+use version_update::risk::{self, QueryCache, QueryTurn};
+use version_update::status;
+use version_update::upgradeable::{self, UpgradeRisk};
 
 /// What is known of updates.
 #[derive(Debug, Clone, Default)]

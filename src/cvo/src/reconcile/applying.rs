@@ -14,15 +14,15 @@ use release::manifest::ObjectId;
 use serde_json::Value;
 
 use super::{Loaded, TICK, VersionOperator, VersionWork};
-use crate::builder::{self, ClusterProxy, ClusterTls, Injected};
 use crate::engine::Context;
-use crate::failure::Failure;
-use crate::overrides;
 use crate::payload::ReleaseFiles;
-use crate::progress::CHECKPOINT;
-use crate::report::Accepted;
-use crate::status;
-use crate::validation::{WantedRelease, validate};
+use version_update::builder::{self, ClusterProxy, ClusterTls, Injected};
+use version_update::failure::Failure;
+use version_update::overrides;
+use version_update::progress::CHECKPOINT;
+use version_update::report::Accepted;
+use version_update::status;
+use version_update::validation::{WantedRelease, validate};
 
 impl VersionOperator {
     pub(super) async fn apply(&self) -> Result<Next, wire::Error> {

@@ -16,15 +16,16 @@ use release::inventory::Entry;
 use serde_json::Value;
 
 use super::{Loaded, TICK, Target, VersionOperator};
-use crate::builder;
-use crate::failure::Failure;
 use crate::hands::Listings;
 use crate::payload::ReleaseFiles;
-use crate::precondition;
-use crate::preflight::{self, PreflightTurn};
 use crate::rehearsal;
 use crate::render_job::{self, PoolSources, RenderJob};
-use crate::validation::{WantedRelease, validate};
+use crate::request_failure;
+use version_update::builder;
+use version_update::failure::Failure;
+use version_update::precondition;
+use version_update::preflight::{self, PreflightTurn};
+use version_update::validation::{WantedRelease, validate};
 
 /// Dry runs at once: the cluster works meanwhile.
 const DRY_RUNS: usize = 4;
@@ -300,13 +301,13 @@ impl VersionOperator {
             Err(error) => error,
         };
         // Such a Job is made anew.
-        if builder::is_job(&entry.id) && builder::is_immutable(&error) {
+        if builder::is_job(&entry.id) && request_failure::is_immutable(&error) {
             return DryRun::Passed(None);
         }
         if let Some(why) = coming.explains(entry, &error) {
             return DryRun::Unknown(why);
         }
-        let failure = Failure::request(&entry.to_string(), &error).of_file(&entry.file);
+        let failure = request_failure::of_request(&entry.to_string(), &error).of_file(&entry.file);
         DryRun::Failed(failure.message)
     }
 }

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use release::manifest::ObjectId;
 
 use super::{Loaded, VersionOperator};
-use crate::dropped::{self, InventoryObject, ReleaseInventory};
+use version_update::dropped::{self, InventoryObject, ReleaseInventory};
 
 impl VersionOperator {
     /// Removes what the release before had and this one has not, once all of this one is applied;

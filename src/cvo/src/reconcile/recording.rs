@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::VersionOperator;
-use crate::report::Report;
+use version_update::report::Report;
 
 /// After a failure; the record is for people, and the release goes on without it.
 const AGAIN: Duration = Duration::from_secs(15);

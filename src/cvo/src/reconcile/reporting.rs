@@ -14,13 +14,13 @@ use tokio::time::Instant;
 
 use super::advising::Advised;
 use super::{TICK, VersionOperator};
-use crate::builder;
 use crate::metrics::{Installer, MetricsFacts};
-use crate::progress::{CHECKPOINT, Checkpoint};
-use crate::report::Report;
-use crate::status::{self, VersionFacts};
-use crate::upgradeable::{ACKS, GATES, UpgradeInputs, UpgradeRisk};
 use crate::watches::ClusterVersions;
+use version_update::builder;
+use version_update::progress::{CHECKPOINT, Checkpoint};
+use version_update::report::Report;
+use version_update::status::{self, VersionFacts};
+use version_update::upgradeable::{ACKS, GATES, UpgradeInputs, UpgradeRisk};
 
 /// How often it is written if nothing but the count of manifests differs.
 const COUNT: Duration = Duration::from_secs(15);

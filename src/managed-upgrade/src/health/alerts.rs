@@ -87,7 +87,7 @@ fn read_result(status: http::StatusCode, body: &[u8]) -> Result<Vec<Value>, Stri
         let why = text("/error").unwrap_or("no reason given");
         return Err(format!("{status}: {why}"));
     }
-    web::prometheus::partial::check_whole(&answer)?;
+    release::prometheus::partial::check_whole(&answer)?;
     let result = answer.pointer("/data/result").and_then(Value::as_array);
     let result = result.ok_or("the answer has no data.result")?;
     Ok(result.clone())

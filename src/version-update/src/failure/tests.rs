@@ -1,123 +1,7 @@
-use cluster::apply::{Error as ApplyError, FieldConflict};
-use http::Method;
-use kube::core::Status;
-
 use super::*;
 
 fn operator(name: &str, suffix: &str, effect: Effect) -> Failure {
     Failure::operator(name, suffix, effect)
-}
-
-fn refused(code: u16, reason: &str) -> ApplyError {
-    ApplyError::Request {
-        object: "x".to_owned(),
-        source: wire::Error::Refused {
-            method: Method::PATCH,
-            path: "/x".to_owned(),
-            status: Box::new(Status {
-                code,
-                reason: reason.to_owned(),
-                ..Status::failure("no", reason)
-            }),
-            retry_after: None,
-        },
-    }
-}
-
-#[test]
-fn request_errors_are_read_by_what_they_mean() {
-    for (error, reason, summary) in [
-        (
-            refused(404, "NotFound"),
-            "UpdatePayloadResourceNotFound",
-            "some resources could not be updated",
-        ),
-        (
-            refused(409, "AlreadyExists"),
-            "UpdatePayloadResourceNotFound",
-            "some resources could not be updated",
-        ),
-        (
-            refused(409, "Conflict"),
-            "UpdatePayloadResourceConflict",
-            "some resources could not be updated",
-        ),
-        (
-            refused(422, "Invalid"),
-            "UpdatePayloadResourceInvalid",
-            "some cluster configuration is invalid",
-        ),
-        (
-            refused(403, "Forbidden"),
-            "UpdatePayloadResourceForbidden",
-            "the server is rejecting updates",
-        ),
-        (
-            refused(401, "Unauthorized"),
-            "UpdatePayloadClusterUnauthorized",
-            "could not authenticate to the server",
-        ),
-        (
-            refused(429, "TooManyRequests"),
-            "UpdatePayloadClusterOverloaded",
-            "the control plane is overloaded and is not accepting updates",
-        ),
-        (
-            refused(500, "InternalError"),
-            "UpdatePayloadClusterError",
-            "the control plane is reporting an internal error",
-        ),
-        (
-            refused(503, "ServiceUnavailable"),
-            "UpdatePayloadClusterDown",
-            "the control plane is down or not responding",
-        ),
-        (
-            refused(418, "Teapot"),
-            "UpdatePayloadFailed",
-            "the update could not be applied",
-        ),
-        (
-            ApplyError::Conflicts {
-                object: "x".to_owned(),
-                conflicts: vec![FieldConflict {
-                    field: ".a".to_owned(),
-                    owner: "b".to_owned(),
-                }],
-            },
-            "UpdatePayloadResourceConflict",
-            "some resources could not be updated",
-        ),
-        (
-            ApplyError::Discover {
-                object: "x".to_owned(),
-                source: discovery::Error::NotServed {
-                    api_version: "a/v1".to_owned(),
-                    kind: "B".to_owned(),
-                },
-            },
-            "UpdatePayloadResourceTypeMissing",
-            "a required extension is not available to update",
-        ),
-    ] {
-        let failure = Failure::request("configmap \"n/a\" (1 of 2)", &error);
-        assert_eq!(
-            (failure.reason.as_str(), failure.summary.as_str()),
-            (reason, summary)
-        );
-        assert!(
-            failure
-                .message
-                .starts_with("Could not update configmap \"n/a\" (1 of 2)")
-        );
-    }
-    let message = Failure::request("a", &refused(422, "Invalid")).message;
-    assert_eq!(
-        message,
-        "Could not update a: the object is invalid, possibly due to local cluster configuration (no)"
-    );
-    let failure = Failure::request("a", &refused(422, "Invalid")).of_file("0000_50_a.yaml");
-    assert_eq!(failure.message, format!("{message}; file 0000_50_a.yaml"));
 }
 
 #[test]
@@ -143,7 +27,13 @@ fn operators_with_one_reason_are_one_and_others_stay() {
 fn several_errors_name_their_members() {
     let failures = [
         operator("b", "Updating", Effect::None),
-        Failure::request("secret \"n/s\" (1 of 9)", &refused(403, "Forbidden")),
+        Failure {
+            summary: "the server is rejecting updates".to_owned(),
+            ..Failure::update(
+                "secret \"n/s\" (1 of 9)",
+                "the server has forbidden updates to this resource (no)",
+            )
+        },
         operator("a", "NotAvailable", Effect::Fail),
         operator("c", "NotAvailable", Effect::Fail),
     ];

@@ -43,7 +43,7 @@ pub fn check(
     let wanted = match target.version.parse::<Version>() {
         Ok(version) => version,
         Err(error) => {
-            let message = chassis::report::Chain(&error).to_string();
+            let message = display::Chain(&error).to_string();
             return vec![blocking(ROLLBACK, "InvalidDesiredVersion", message)];
         }
     };
@@ -55,7 +55,7 @@ pub fn check(
             findings.extend(upgradeable(object, &status, &wanted, &current));
         }
         Err(error) => {
-            let message = chassis::report::Chain(&error).to_string();
+            let message = display::Chain(&error).to_string();
             findings.push(warning(ROLLBACK, "InvalidCurrentVersion", message));
         }
     }

@@ -108,7 +108,7 @@ impl Question {
             return Err(NoAdvice::new("NoChannel", text));
         }
         let version = current.version.parse().map_err(|error| {
-            let text = chassis::report::Chain(&error).to_string();
+            let text = display::Chain(&error).to_string();
             NoAdvice::new("InvalidCurrentVersion", &text)
         })?;
         let desired = spec.desired_update.as_ref();
@@ -139,7 +139,7 @@ impl Question {
             return Err(NoAdvice::of_answer("ResponseFailed", &why));
         }
         let graph = UpdateGraph::parse_for(body, &self.version).map_err(|error| {
-            let why = chassis::report::Chain(&error).to_string();
+            let why = display::Chain(&error).to_string();
             NoAdvice::of_answer("ResponseInvalid", &why)
         })?;
         let Some(mut offers) = graph.offers(&self.version) else {

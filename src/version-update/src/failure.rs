@@ -6,8 +6,6 @@ mod verdict;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cluster::apply::Error as ApplyError;
-use cluster::{discovery, wire};
 use jiff::{SignedDuration, Timestamp};
 
 pub use self::verdict::{FailureVerdict, judge};
@@ -170,31 +168,6 @@ impl Failure {
         }
     }
 
-    /// A request that failed.
-    pub fn request(task: &str, error: &ApplyError) -> Self {
-        let (reason, cause, summary) = classify(error);
-        let mut message = format!("Could not update {task}");
-        if !cause.is_empty() {
-            message = format!("{message}: {cause}");
-        }
-        // What the API server says is what an administrator needs; upstream leaves it out.
-        if let Some(detail) = detail(error) {
-            message = format!("{message} ({detail})");
-        }
-        Self {
-            reason: reason.to_owned(),
-            message,
-            summary: if summary.is_empty() {
-                cause.replace("server", "control plane")
-            } else {
-                summary.to_owned()
-            },
-            effect: Effect::Fail,
-            subject: FailureSubject::Other,
-            detail: None,
-        }
-    }
-
     /// The same, with the file of its manifest behind what clients know.
     #[must_use]
     pub fn of_file(self, file: &str) -> Self {
@@ -240,94 +213,6 @@ impl Failure {
             FailureSubject::Workload(_) | FailureSubject::Other => None,
         }
     }
-}
-
-/// Reason, cause, and summary where it is not the cause.
-///
-/// Source: `docs/reference/cvo.md`, "Waiting and failing".
-fn classify(error: &ApplyError) -> (&'static str, &'static str, &'static str) {
-    const DOWN: (&str, &str, &str) = (
-        "UpdatePayloadClusterDown",
-        "the server is down or not responding",
-        "",
-    );
-    const MISSING: (&str, &str, &str) = (
-        "UpdatePayloadResourceTypeMissing",
-        "the server does not recognize this resource, check extension API servers",
-        "a required extension is not available to update",
-    );
-    let request = match error {
-        ApplyError::Conflicts { .. } => return conflict(),
-        ApplyError::Incomplete { .. } => {
-            return ("UpdatePayloadFailed", "", "the update could not be applied");
-        }
-        ApplyError::Discover { source, .. } => match source {
-            discovery::Error::NotServed { .. } => return MISSING,
-            discovery::Error::Read { source, .. } => source,
-        },
-        ApplyError::Request { source, .. } => source,
-    };
-    let wire::Error::Refused { status, .. } = request else {
-        return DOWN;
-    };
-    let reason = status.reason.as_str();
-    if request.is_not_found() || (request.is_conflict() && reason == "AlreadyExists") {
-        return (
-            "UpdatePayloadResourceNotFound",
-            "resource may have been deleted",
-            "some resources could not be updated",
-        );
-    }
-    if request.is_conflict() {
-        return conflict();
-    }
-    match (status.code, reason) {
-        (_, "ServerTimeout" | "TooManyRequests") | (429, _) => (
-            "UpdatePayloadClusterOverloaded",
-            "the server is overloaded and is not accepting updates",
-            "",
-        ),
-        (_, "InternalError") => (
-            "UpdatePayloadClusterError",
-            "the server is reporting an internal error",
-            "",
-        ),
-        (500.., _) => DOWN,
-        (422 | 400, _) => (
-            "UpdatePayloadResourceInvalid",
-            "the object is invalid, possibly due to local cluster configuration",
-            "some cluster configuration is invalid",
-        ),
-        (401, _) => (
-            "UpdatePayloadClusterUnauthorized",
-            "could not authenticate to the server",
-            "could not authenticate to the server",
-        ),
-        (403, _) => (
-            "UpdatePayloadResourceForbidden",
-            "the server has forbidden updates to this resource",
-            "the server is rejecting updates",
-        ),
-        _ => ("UpdatePayloadFailed", "", "the update could not be applied"),
-    }
-}
-
-const fn conflict() -> (&'static str, &'static str, &'static str) {
-    (
-        "UpdatePayloadResourceConflict",
-        "someone else is updating this resource",
-        "some resources could not be updated",
-    )
-}
-
-fn detail(error: &ApplyError) -> Option<String> {
-    let ApplyError::Request { source, .. } = error else {
-        return None;
-    };
-    let wire::Error::Refused { status, .. } = source else {
-        return None;
-    };
-    Some(status.message.clone()).filter(|message| !message.is_empty())
 }
 
 /// Failures of one pass as one.

@@ -23,8 +23,6 @@ pub use injection::{ClusterProxy, INJECT_PROXY, inject_proxy};
 pub use others::{has_shared, keep_others};
 pub use tls::{ClusterTls, INJECT_TLS, asks_for_tls, inject_tls};
 
-use cluster::apply::Error as ApplyError;
-use cluster::wire;
 use release::inventory::Entry;
 use release::manifest::ObjectId;
 use serde_json::{Value, json};
@@ -116,17 +114,6 @@ pub fn is_definition(id: &ObjectId, group: &str) -> bool {
 /// Whether an object is a Job: it cannot be changed, and a failed one stays so.
 pub fn is_job(id: &ObjectId) -> bool {
     (id.group.as_str(), id.kind.as_str()) == ("batch", "Job")
-}
-
-/// Whether the API server says that an object cannot become what a release has.
-pub fn is_immutable(error: &ApplyError) -> bool {
-    let ApplyError::Request { source, .. } = error else {
-        return false;
-    };
-    let wire::Error::Refused { status, .. } = source else {
-        return false;
-    };
-    status.code == 422 && status.message.contains("field is immutable")
 }
 
 /// Of a ClusterOperator what is applied: its metadata. All else its operator writes.

@@ -19,7 +19,7 @@ const ORDER: &str = "slipway.dev/signature-order";
 ///
 /// Shape: a merge patch. Keys are `sha256-<digest>-<number>`. A digest that the order does not name
 /// is older than all that it names. The signatures of the new digest always stay.
-pub(super) fn change(
+pub fn change(
     map: Option<&Value>,
     label: &str,
     digest: &ImageDigest,

@@ -336,14 +336,18 @@ fn accept(
     }
 }
 
-/// Architecture of this program, as releases name it.
-pub(crate) const fn architecture() -> &'static str {
+/// Architecture of this program, as releases name it; empty where there is none for it.
+pub const fn architecture() -> &'static str {
     if cfg!(target_arch = "x86_64") {
         "amd64"
     } else if cfg!(target_arch = "aarch64") {
         "arm64"
+    } else if cfg!(target_arch = "s390x") {
+        "s390x"
+    } else if cfg!(all(target_arch = "powerpc64", target_endian = "little")) {
+        "ppc64le"
     } else {
-        std::env::consts::ARCH
+        ""
     }
 }
 

@@ -67,7 +67,7 @@ pub fn risks(body: &[u8], page: &str) -> Result<Vec<UpdateRisk>, String> {
         let why = text(&answer, "/error");
         return Err(format!("alerts are not answered: {why}"));
     }
-    web::prometheus::partial::check_whole(&answer)?;
+    release::prometheus::partial::check_whole(&answer)?;
     let alerts = answer.pointer("/data/alerts").and_then(Value::as_array);
     let alerts = alerts.ok_or("the answer has no alerts")?;
     let mut by_name: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
