@@ -20,11 +20,11 @@ IMAGES ?=
 
 # What the build and the lab take from Debian: libostree and its tool, the hosts (debootstrap, systemd-nspawn), what their pods need (CNI
 # plugins, an image with busybox), the registry and skopeo, Prometheus and Alertmanager for managed upgrades,
-# qemu and GRUB for the machine, XFS for the crash tests, Ignition for new machines, Chromium and a font for the update service's page,
+# qemu and GRUB for the machine, XFS for the crash tests, Ignition for new machines,
 # checkmodule and semodule_package for selinux/.
 PACKAGES := pkg-config libostree-dev libssl-dev libzstd-dev ostree debootstrap systemd-container skopeo docker-registry \
 	prometheus prometheus-alertmanager qemu-system-x86 qemu-utils grub-pc-bin xfsprogs ignition curl checkpolicy semodule-utils policycoreutils iproute2 e2fsprogs \
-	containernetworking-plugins busybox-static chromium-headless-shell fonts-dejavu-core
+	containernetworking-plugins busybox-static
 
 .PHONY: help machine compilers setup lint unit binaries test list proof proof-programs proof-hosts proof-machine proof-images images demo playground bench
 

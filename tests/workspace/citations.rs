@@ -1,5 +1,8 @@
 //! Citations of `docs/reference`: each names a page that exists, and headings in quotes that the
 //! page has. Code in a page is that of the file which its fence names.
+//! The tests that its page of weaknesses names exist.
+
+use std::collections::BTreeSet;
 
 use crate::sources::{root, sources};
 
@@ -55,6 +58,35 @@ fn code_in_pages_is_that_of_the_named_file() {
         }
     }
     assert!(count > 0);
+}
+
+#[test]
+fn known_weaknesses_name_tests_that_exist() {
+    let page = root().join("docs/reference/known-weaknesses.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let mut functions = BTreeSet::new();
+    for path in ["src", "tests"]
+        .map(|folder| sources(&root().join(folder), "rs"))
+        .concat()
+    {
+        let text = std::fs::read_to_string(path).unwrap();
+        let names = text
+            .split("fn ")
+            .skip(1)
+            .filter_map(|rest| rest.split('(').next());
+        functions.extend(names.map(str::to_owned));
+    }
+    let mut count = 0;
+    for (row, tests) in page
+        .lines()
+        .filter_map(|line| line.trim_end_matches(" |").rsplit_once("| `"))
+    {
+        for test in tests.trim_end_matches('`').split("`, `") {
+            assert!(functions.contains(test), "{row}: there is no test {test:?}");
+            count += 1;
+        }
+    }
+    assert!(count > 70, "only {count} tests are named");
 }
 
 /// A text without the breaks of its lines and the marks of comments, which may stand in a heading.

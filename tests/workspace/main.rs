@@ -16,6 +16,5 @@ mod layers;
 mod network;
 mod packages;
 mod requests;
-mod requirements;
 mod sources;
 mod words;

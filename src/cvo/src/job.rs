@@ -201,7 +201,8 @@ mod tests {
 
     use super::*;
 
-    /// Requirement 12 of the known weaknesses: the state of the pull is said.
+    /// The state of the pull is said. Row 12 of `docs/reference/known-weaknesses.md`, "Version
+    /// operator".
     #[test]
     fn state_of_the_pull_is_said() {
         let pod = |reason: &str, message: &str| {

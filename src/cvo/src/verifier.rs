@@ -281,7 +281,8 @@ mod tests {
 
     use super::*;
 
-    /// Requirement 13 of the known weaknesses: a store of the cluster has its own authority.
+    /// A store of the cluster has its own authority. Row 13 of
+    /// `docs/reference/known-weaknesses.md`, "Version operator".
     #[tokio::test(start_paused = true)]
     async fn store_of_the_cluster_is_asked_with_its_own_authority() {
         let stores = json!([

@@ -153,7 +153,8 @@ mod tests {
         ReleaseInventory::parse(&data.into())
     }
 
-    /// Requirement 7 of the known weaknesses: what a release drops is found by its inventory.
+    /// What a release drops is found by its inventory. Row 7 of
+    /// `docs/reference/known-weaknesses.md`, "Version operator".
     #[test]
     fn objects_that_a_release_dropped_are_found_once() {
         let before = inventory(

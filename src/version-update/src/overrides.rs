@@ -209,7 +209,8 @@ mod tests {
         }
     }
 
-    /// Requirement 16 of the known weaknesses: overrides are always said, and can end.
+    /// Overrides are always said, and can end. Row 16 of `docs/reference/known-weaknesses.md`,
+    /// "Version operator".
     #[test]
     fn overrides_are_said_while_they_are_there_and_end_when_asked() {
         let now = "2026-01-02T00:00:00Z".parse().unwrap();

@@ -267,8 +267,8 @@ mod tests {
     use super::*;
     use crate::failure::Effect;
 
-    /// Requirement 1 of the known weaknesses: a restart goes on from where the process before was,
-    /// and says so.
+    /// A restart goes on from where the process before was, and says so. Row 1 of
+    /// `docs/reference/known-weaknesses.md`, "Version operator".
     #[test]
     fn restart_resumes_until_it_is_where_the_process_before_was() {
         let accepted = |hash: &str| Accepted {

@@ -215,7 +215,8 @@ mod tests {
         assert_eq!(found, (vec![], WantedRelease::Own));
     }
 
-    /// Requirement 20 of the known weaknesses: a version that only the history has is applied.
+    /// A version that only the history has is applied. Row 20 of
+    /// `docs/reference/known-weaknesses.md`, "Version operator".
     #[test]
     fn version_of_the_history_has_the_image_that_it_had() {
         let own = Release {

@@ -108,8 +108,9 @@ const BAD: [Bad; 5] = [
     },
 ];
 
-/// Requirements 13 and 20 of the known weaknesses: each store that was asked is said, and the
-/// release that runs says whose signatures count, whenever the process started.
+/// Each store that was asked is said, and the release that runs says whose signatures count,
+/// whenever the process started. Rows 13 and 20 of `docs/reference/known-weaknesses.md`, "Version
+/// operator".
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs root, docker-registry and the control-plane binary"]
 async fn signed_release_is_pulled_applied_and_completed() -> Result<()> {

@@ -100,8 +100,8 @@ fn bring_own(put: &mut impl FnMut(&str, String)) {
     );
 }
 
-/// Requirement 9 of the known weaknesses: what the API server rejects is found before anything is
-/// applied.
+/// What the API server rejects is found before anything is applied. Row 9 of
+/// `docs/reference/known-weaknesses.md`, "Version operator".
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs root, docker-registry and the control-plane binary"]
 async fn preflight_says_all_that_is_wrong_and_changes_nothing() -> Result<()> {

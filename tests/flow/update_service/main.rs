@@ -4,7 +4,6 @@
 //! - `real`: the real data; all answers are those of the script
 //! - `registry`: a registry that gets releases, fails, and is damaged
 //! - `interface`: requests, headers, errors, pages, signatures, TLS
-//! - `picture`: the page for people, drawn by Chromium
 //! - `relay`: a registry that misbehaves on purpose, in front of the real one
 //! - `service`, `http`, `images`: the program, requests, release images
 
@@ -18,7 +17,6 @@
 mod http;
 mod images;
 mod interface;
-mod picture;
 mod real;
 mod registry;
 mod relay;

@@ -156,8 +156,8 @@ async fn frozen_leader_writes_nothing_after_the_other_took_over() -> Result<()> 
     Ok(())
 }
 
-/// Requirement 3 of the known weaknesses: an operator that never reports its version is named, with
-/// what it says, and what was applied before it is kept as it is.
+/// An operator that never reports its version is named, with what it says, and what was applied
+/// before it is kept as it is. Row 3 of `docs/reference/known-weaknesses.md`, "Version operator".
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the control-plane binary"]
 async fn stuck_operator_is_named_and_what_was_applied_is_kept() -> Result<()> {

@@ -317,8 +317,8 @@ fn settled(config: &str) -> Value {
     })
 }
 
-/// Requirements 3 and 19 of the known weaknesses: what is waited for is said with its cause, and a
-/// rollout is no failure.
+/// What is waited for is said with its cause, and a rollout is no failure. Rows 3 and 19 of
+/// `docs/reference/known-weaknesses.md`, "Version operator".
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the control-plane binary"]
 async fn run_level_80_ends_when_the_control_plane_is_updated() -> Result<()> {

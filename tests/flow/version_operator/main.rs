@@ -46,8 +46,9 @@ fn percent(message: &str) -> Result<usize> {
         .parse()?)
 }
 
-/// Requirements 1, 2 and 5 of the known weaknesses: the percentage does not fall over a restart,
-/// counts what is included and ends at all of it; a pass with nothing to do writes nothing.
+/// The percentage does not fall over a restart, counts what is included and ends at all of it; a
+/// pass with nothing to do writes nothing. Rows 1, 2 and 5 of `docs/reference/known-weaknesses.md`,
+/// "Version operator".
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the control-plane binary"]
 async fn a_release_is_applied_run_level_by_run_level_and_then_left_alone() -> Result<()> {
@@ -338,8 +339,9 @@ async fn put_back_and_said(cluster: &Cluster) -> Result<()> {
     Ok(())
 }
 
-/// Requirements 18 and 20 of the known weaknesses: a malformed manifest is an error of the payload,
-/// and one that the API server rejects is tried three times in its pass.
+/// A malformed manifest is an error of the payload, and one that the API server rejects is tried
+/// three times in its pass. Rows 18 and 20 of `docs/reference/known-weaknesses.md`, "Version
+/// operator".
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the control-plane binary"]
 async fn bad_manifests_end_in_a_condition_that_names_the_file() -> Result<()> {

@@ -79,8 +79,9 @@ async fn report(jobs: &Api<Job>, status: &Value) -> Result<()> {
     Ok(())
 }
 
-/// Requirements 6, 7 and 11 of the known weaknesses: Jobs that cannot be changed, or have failed,
-/// are made anew; labels, keys and objects that a release drops go, and those of others stay.
+/// Jobs that cannot be changed, or have failed, are made anew; labels, keys and objects that a
+/// release drops go, and those of others stay. Rows 6, 7 and 11 of
+/// `docs/reference/known-weaknesses.md`, "Version operator".
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the control-plane binary"]
 async fn jobs_are_made_anew_and_dropped_fields_go() -> Result<()> {

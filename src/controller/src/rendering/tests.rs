@@ -27,6 +27,24 @@ fn read_config(name: &str, spec: &Value) -> Call {
     Call::get(&format!("{GROUP}/machineconfigs/{name}"), Reply::ok(object))
 }
 
+/// Creates what is rendered for the pool without a ControllerConfig.
+fn create(target: &str, spec: &Value, reply: Reply) -> Call {
+    let object = json!({
+        "apiVersion": API_VERSION, "kind": "MachineConfig",
+        "metadata": {
+            "name": target,
+            "annotations": {
+                "machineconfiguration.openshift.io/generated-by-controller-version": BUILD,
+                "machineconfiguration.openshift.io/release-image-version": VERSION,
+                "slipway.dev/without-controller-config": "true"
+            },
+            "ownerReferences": [owner("worker")]
+        },
+        "spec": spec
+    });
+    Call::post(&format!("{GROUP}/machineconfigs?{MANAGER}"), object, reply)
+}
+
 fn read_settings(reply: Reply) -> Call {
     Call::get(
         "/apis/operator.openshift.io/v1/machineconfigurations/cluster",
@@ -165,23 +183,6 @@ async fn a_refusal_is_looked_at_again_after_a_while() {
         "spec": { "irreconcilableValidationOverrides": { "storage": ["Disks"] } }
     });
     let created = json!({ "metadata": { "name": target, "resourceVersion": "9" } });
-    let owner = json!({
-        "apiVersion": API_VERSION, "kind": "MachineConfigPool", "name": "worker", "uid": "uid-worker",
-        "controller": true, "blockOwnerDeletion": true
-    });
-    let object = json!({
-        "apiVersion": API_VERSION, "kind": "MachineConfig",
-        "metadata": {
-            "name": target,
-            "annotations": {
-                "machineconfiguration.openshift.io/generated-by-controller-version": BUILD,
-                "machineconfiguration.openshift.io/release-image-version": VERSION,
-                "slipway.dev/without-controller-config": "true"
-            },
-            "ownerReferences": [owner]
-        },
-        "spec": spec
-    });
     let configuration =
         json!({ "name": target, "source": [reference("50-a"), reference("60-disk")] });
     let patch = json!({ "metadata": { "resourceVersion": "10" }, "spec": { "configuration": configuration } });
@@ -192,11 +193,7 @@ async fn a_refusal_is_looked_at_again_after_a_while() {
         list(&sources),
         read_config(OLD, &spec_with("a=1")),
         read_settings(Reply::ok(settings)),
-        Call::post(
-            &format!("{GROUP}/machineconfigs?{MANAGER}"),
-            object,
-            Reply::Object(201, created),
-        ),
+        create(&target, &spec, Reply::Object(201, created)),
         Call::patch(
             &format!("{GROUP}/machineconfigpools/worker?{MANAGER}"),
             patch,
@@ -271,33 +268,13 @@ async fn a_refusal_of_the_api_server_is_the_outcome_and_tried_again() {
     cluster.pools[0]["spec"]["configuration"] = json!({});
     cluster.configs.truncate(1);
     let (target, spec) = rendered(&sources);
-    let object = json!({
-        "apiVersion": API_VERSION, "kind": "MachineConfig",
-        "metadata": {
-            "name": target,
-            "annotations": {
-                "machineconfiguration.openshift.io/generated-by-controller-version": BUILD,
-                "machineconfiguration.openshift.io/release-image-version": VERSION,
-                "slipway.dev/without-controller-config": "true"
-            },
-            "ownerReferences": [{
-                "apiVersion": API_VERSION, "kind": "MachineConfigPool", "name": "worker", "uid": "uid-worker",
-                "controller": true, "blockOwnerDeletion": true
-            }]
-        },
-        "spec": spec
-    });
     let refused = || {
         let reply = Reply::failure(
             413,
             "RequestEntityTooLarge",
             "etcdserver: request is too large",
         );
-        Call::post(
-            &format!("{GROUP}/machineconfigs?{MANAGER}"),
-            object.clone(),
-            reply,
-        )
+        create(&target, &spec, reply)
     };
     let calls = vec![list(&sources), refused(), list(&sources), refused()];
     let outcome = reconciles(&cluster, calls, 2).await.unwrap();
@@ -400,27 +377,10 @@ async fn a_configuration_in_use_that_is_gone_is_made_again_without_a_controller_
     let (mut cluster, sources, target) = settled();
     cluster.configs.truncate(1);
     let (_, spec) = rendered(&sources);
-    let object = json!({
-        "apiVersion": API_VERSION, "kind": "MachineConfig",
-        "metadata": {
-            "name": target,
-            "annotations": {
-                "machineconfiguration.openshift.io/generated-by-controller-version": BUILD,
-                "machineconfiguration.openshift.io/release-image-version": VERSION,
-                "slipway.dev/without-controller-config": "true"
-            },
-            "ownerReferences": [{
-                "apiVersion": API_VERSION, "kind": "MachineConfigPool", "name": "worker", "uid": "uid-worker",
-                "controller": true, "blockOwnerDeletion": true
-            }]
-        },
-        "spec": spec
-    });
     let created = json!({ "metadata": { "name": target, "resourceVersion": "9" } });
-    let path = format!("{GROUP}/machineconfigs?{MANAGER}");
     let calls = vec![
         list(&sources),
-        Call::post(&path, object, Reply::Object(201, created)),
+        create(&target, &spec, Reply::Object(201, created)),
     ];
     let outcome = reconciles(&cluster, calls, 1).await.unwrap();
     assert_eq!(outcome.result, Some(Ok(())));
@@ -489,23 +449,11 @@ async fn an_object_of_another_with_the_rendered_name_is_refused_until_it_is_gone
         "metadata": { "name": target, "uid": "theirs" }, "spec": spec_with("a=1")
     });
     cluster.configs.truncate(1);
-    let mut object = json!({
-        "apiVersion": API_VERSION, "kind": "MachineConfig",
-        "metadata": {
-            "name": target,
-            "annotations": {
-                "machineconfiguration.openshift.io/generated-by-controller-version": BUILD,
-                "machineconfiguration.openshift.io/release-image-version": VERSION,
-                "slipway.dev/without-controller-config": "true"
-            },
-            "ownerReferences": [owner("worker")]
-        }
-    });
-    object["spec"] = rendered(&sources).1;
+    let spec = rendered(&sources).1;
     let exists = Reply::failure(409, "AlreadyExists", "exists");
     let calls = vec![
         list(&sources),
-        Call::post(&format!("{GROUP}/machineconfigs?{MANAGER}"), object, exists),
+        create(&target, &spec, exists),
         Call::get(
             &format!("{GROUP}/machineconfigs/{target}"),
             Reply::ok(theirs),

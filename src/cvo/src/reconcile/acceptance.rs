@@ -428,7 +428,8 @@ mod tests {
         assert!(!first.tried() && !first.holds(true));
     }
 
-    /// Requirement 12 of the known weaknesses: a refused release is tried again soon.
+    /// A refused release is tried again soon. Row 12 of `docs/reference/known-weaknesses.md`,
+    /// "Version operator".
     #[test]
     fn refused_release_is_tried_again_within_a_quarter_of_the_interval() {
         let mut pace = RequestPace::new(Duration::from_mins(4));

@@ -243,8 +243,8 @@ mod tests {
 
     use super::*;
 
-    /// Requirement 8 of the known weaknesses: a field that the definition rejects does not keep the
-    /// rest from being written.
+    /// A field that the definition rejects does not keep the rest from being written. Row 8 of
+    /// `docs/reference/known-weaknesses.md`, "Version operator".
     #[test]
     fn refused_fields_are_named_but_for_those_that_each_status_has() {
         let fields = [

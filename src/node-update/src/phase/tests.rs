@@ -11,7 +11,7 @@ use super::outward::FIRST_RETRY;
 use super::*;
 use crate::plan::Route;
 use api::machineconfiguration::NodeState;
-use journal::{started, under_way};
+use journal::under_way;
 
 fn target(name: &str) -> Target {
     Target {
@@ -93,227 +93,224 @@ fn drive(machine: &mut Machine, events: Vec<Event>) -> Vec<Command> {
         .unwrap_or_default()
 }
 
+/// Events, and what is expected after the last of them.
+struct Step {
+    events: Vec<Event>,
+    /// Its commands; any where there are none to compare.
+    commands: Option<Vec<Command>>,
+    /// Phase, state and reason.
+    shows: Option<(PhaseName, NodeState, String)>,
+}
+
+impl Step {
+    fn shows(mut self, phase: PhaseName, state: NodeState, reason: &str) -> Self {
+        self.shows = Some((phase, state, reason.to_owned()));
+        self
+    }
+}
+
+fn on(events: impl Into<Vec<Event>>, commands: impl Into<Vec<Command>>) -> Step {
+    Step {
+        commands: Some(commands.into()),
+        ..after(events)
+    }
+}
+
+fn after(events: impl Into<Vec<Event>>) -> Step {
+    Step {
+        events: events.into(),
+        commands: None,
+        shows: None,
+    }
+}
+
+/// Takes all steps, and compares each.
+#[track_caller]
+fn run(mut machine: Machine, steps: impl IntoIterator<Item = Step>) -> Machine {
+    for (number, step) in (1..).zip(steps) {
+        let commands = drive(&mut machine, step.events);
+        if let Some(expected) = step.commands {
+            assert_eq!(commands, expected, "step {number}");
+        }
+        if let Some((phase, state, reason)) = step.shows {
+            let shown = (machine.phase().name(), machine.state());
+            assert_eq!(shown, (phase, Some(state)), "step {number}");
+            assert_eq!(machine.phase().reason(), reason, "step {number}");
+        }
+    }
+    machine
+}
+
+fn wish(config: &str) -> Event {
+    Event::Desired(target(config))
+}
+
+fn failed(why: &str) -> Event {
+    Event::Failed(why.to_owned())
+}
+
+fn disproved() -> Event {
+    Event::VerificationFailed("kubelet.service failed".to_owned())
+}
+
+fn switched() -> Event {
+    Event::Switched {
+        boot_id: "1".to_owned(),
+    }
+}
+
+/// Up to the drain.
+fn to_drain(config: &str) -> Vec<Event> {
+    vec![wish(config), Event::Planned(REBOOT), Event::Prepared]
+}
+
+/// Up to the application.
+fn to_apply(config: &str) -> Vec<Event> {
+    [to_drain(config), vec![Event::Drained]].concat()
+}
+
+fn plan(from: &str, to: &str) -> Command {
+    let (from, to) = (target(from), target(to));
+    Command::Plan { from, to }
+}
+
+fn wait(minutes: u64) -> Command {
+    Command::RetryAfter(Duration::from_mins(minutes))
+}
+
+const KUBELET: &str = "its kubelet is not Ready";
+const BOOT: &str = "cannot write to /boot";
+
 #[test]
 fn the_way_through_a_reboot() {
-    let mut machine = idle();
-    let b = target("b");
-    let plan = Command::Plan {
-        from: target("a"),
-        to: b.clone(),
-    };
-    assert_eq!(drive(&mut machine, vec![Event::Desired(b)]), [plan]);
-    assert_eq!(
-        drive(&mut machine, vec![Event::Planned(REBOOT)]),
-        [Command::Prepare]
+    let machine = run(
+        idle(),
+        [
+            on([wish("b")], [plan("a", "b")]),
+            on([Event::Planned(REBOOT)], [Command::Prepare]),
+            on([Event::Prepared], [Command::Drain]),
+            on([Event::Drained], [Command::Apply]),
+            on([switched()], [Command::Reboot]).shows(PhaseName::Rebooting, NodeState::Working, ""),
+        ],
     );
-    assert_eq!(drive(&mut machine, vec![Event::Prepared]), [Command::Drain]);
-    assert_eq!(drive(&mut machine, vec![Event::Drained]), [Command::Apply]);
-    let switched = Event::Switched {
-        boot_id: "1".to_owned(),
-    };
-    assert_eq!(drive(&mut machine, vec![switched]), [Command::Reboot]);
-    assert_eq!(machine.state(), Some(NodeState::Working));
     assert_eq!(machine.current(), Some(&target("a")));
 }
 
 #[test]
 fn a_new_target_while_draining_is_planned_once_the_node_is_in_service() {
-    let mut machine = idle();
-    drive(
-        &mut machine,
-        vec![
-            Event::Desired(target("b")),
-            Event::Planned(REBOOT),
-            Event::Prepared,
-        ],
-    );
     let returns = [Command::Cancel, Command::ReturnToService];
-    let commands = drive(&mut machine, vec![Event::Desired(target("c"))]);
-    assert_eq!(commands, returns);
-    assert_eq!(machine.phase().name(), PhaseName::Fetching);
+    let to_c = [
+        after(to_drain("b")),
+        on([wish("c")], returns.clone()).shows(PhaseName::Fetching, NodeState::Working, ""),
+    ];
+    let machine = run(idle(), to_c);
     assert_eq!(machine.phase().waits_for(), "uncordon");
-    let commands = drive(&mut machine, vec![Event::Desired(target("d"))]);
-    assert_eq!(commands, returns);
-    let plan = Command::Plan {
-        from: target("a"),
-        to: target("d"),
-    };
-    assert_eq!(drive(&mut machine, vec![Event::InService]), [plan]);
-    // In service since: the next target is planned at once, and drained for anew.
-    let plan = Command::Plan {
-        from: target("a"),
-        to: target("e"),
-    };
-    let commands = drive(&mut machine, vec![Event::Desired(target("e"))]);
-    assert_eq!(commands, [Command::Cancel, plan]);
-    let events = vec![Event::Planned(REBOOT), Event::Prepared];
-    assert_eq!(drive(&mut machine, events), [Command::Drain]);
+    let steps = [
+        on([wish("d")], returns),
+        on([Event::InService], [plan("a", "d")]),
+        // In service since: the next target is planned at once, and drained for anew.
+        on([wish("e")], [Command::Cancel, plan("a", "e")]),
+        on([Event::Planned(REBOOT), Event::Prepared], [Command::Drain]),
+    ];
+    run(machine, steps);
 }
 
 #[test]
 fn a_node_that_cannot_serve_fetches_while_it_is_out() {
-    let mut machine = idle();
-    let events = vec![
-        Event::Desired(target("b")),
-        Event::Planned(REBOOT),
-        Event::Prepared,
-        Event::Desired(target("c")),
+    let steps = [
+        after(to_drain("b")),
+        after([wish("c")]),
+        on([failed(KUBELET)], [plan("a", "c")]).shows(
+            PhaseName::Fetching,
+            NodeState::Degraded,
+            KUBELET,
+        ),
     ];
-    drive(&mut machine, events);
-    let plan = Command::Plan {
-        from: target("a"),
-        to: target("c"),
-    };
-    let failed = Event::Failed("its kubelet is not Ready".to_owned());
-    assert_eq!(drive(&mut machine, vec![failed]), [plan]);
-    assert_eq!(machine.phase().name(), PhaseName::Fetching);
-    assert_eq!(machine.state(), Some(NodeState::Degraded));
-    assert_eq!(machine.phase().reason(), "its kubelet is not Ready");
+    run(idle(), steps);
 }
 
 #[test]
 fn a_drain_that_is_overdue_shows_degraded_and_goes_on() {
-    let mut machine = idle();
-    let prepared = vec![
-        Event::Desired(target("b")),
-        Event::Planned(REBOOT),
-        Event::Prepared,
+    let pod = "pod shop/web-1: budget web";
+    let steps = [
+        after(to_drain("b")),
+        on([Event::Overdue(pod.to_owned())], []).shows(
+            PhaseName::Draining,
+            NodeState::Degraded,
+            pod,
+        ),
+        on([Event::Drained], [Command::Apply]),
     ];
-    drive(&mut machine, prepared);
-    let overdue = Event::Overdue("pod shop/web-1: budget web".to_owned());
-    assert_eq!(drive(&mut machine, vec![overdue]), []);
-    assert_eq!(machine.phase().name(), PhaseName::Draining);
-    assert_eq!(machine.state(), Some(NodeState::Degraded));
-    assert_eq!(machine.phase().reason(), "pod shop/web-1: budget web");
-    assert_eq!(drive(&mut machine, vec![Event::Drained]), [Command::Apply]);
+    run(idle(), steps);
 }
 
 #[test]
 fn back_to_current_while_draining_gives_the_node_back() {
-    let mut machine = idle();
-    drive(
-        &mut machine,
-        vec![
-            Event::Desired(target("b")),
-            Event::Planned(REBOOT),
-            Event::Prepared,
-        ],
-    );
-    let commands = drive(&mut machine, vec![Event::Desired(target("a"))]);
-    assert_eq!(commands, [Command::Cancel, Command::ReturnToService]);
-    drive(&mut machine, vec![Event::InService]);
-    assert_eq!(machine.state(), Some(NodeState::Done));
+    let returns = [Command::Cancel, Command::ReturnToService];
+    let steps = [
+        after(to_drain("b")),
+        on([wish("a")], returns),
+        after([Event::InService]).shows(PhaseName::Idle, NodeState::Done, ""),
+    ];
+    run(idle(), steps);
 }
 
 #[test]
 fn a_new_target_while_applying_takes_the_switch_back() {
-    let mut machine = idle();
-    drive(
-        &mut machine,
-        vec![
-            Event::Desired(target("b")),
-            Event::Planned(REBOOT),
-            Event::Prepared,
-            Event::Drained,
-            Event::Desired(target("c")),
-        ],
-    );
-    assert_eq!(machine.phase().name(), PhaseName::Applying);
-    let switched = Event::Switched {
-        boot_id: "1".to_owned(),
-    };
-    assert_eq!(drive(&mut machine, vec![switched]), [Command::Revert]);
-    assert_eq!(
-        drive(&mut machine, vec![Event::Reverted]),
-        [Command::Observe]
-    );
-    // Not proved once more: the next plan begins with a check of what can be changed by hand.
-    assert_eq!(
-        drive(&mut machine, vec![observed("a")]),
-        [Command::ReturnToService]
-    );
-    assert_eq!(
-        drive(&mut machine, vec![Event::InService]),
-        [Command::Plan {
-            from: target("a"),
-            to: target("c")
-        }]
-    );
-    // Desired again, it is.
-    assert_eq!(
-        drive(&mut machine, vec![Event::Desired(target("a"))]),
-        [Command::Cancel, Command::Verify { to: target("a") }]
-    );
-    let commands = drive(&mut machine, vec![Event::Verified, Event::InService]);
-    assert_eq!(commands, []);
-    assert_eq!(machine.state(), Some(NodeState::Done));
+    let verify = Command::Verify { to: target("a") };
+    let steps = [
+        after(to_apply("b")),
+        after([wish("c")]).shows(PhaseName::Applying, NodeState::Working, ""),
+        on([switched()], [Command::Revert]),
+        on([Event::Reverted], [Command::Observe]),
+        // Not proved once more: the next plan begins with a check of what can be changed by hand.
+        on([observed("a")], [Command::ReturnToService]),
+        on([Event::InService], [plan("a", "c")]),
+        // Desired again, it is.
+        on([wish("a")], [Command::Cancel, verify]),
+        on([Event::Verified, Event::InService], []).shows(PhaseName::Idle, NodeState::Done, ""),
+    ];
+    run(idle(), steps);
 }
 
 #[test]
 fn a_refused_target_is_unreconcilable_and_touches_nothing() {
-    let mut machine = idle();
-    drive(&mut machine, vec![Event::Desired(target("b"))]);
-    let commands = drive(&mut machine, vec![Event::Rejected(vec!["no".to_owned()])]);
-    assert_eq!(
-        commands,
-        [Command::Uncordon, Command::RetryAfter(FIRST_RETRY)]
+    let rejected = Event::Rejected(vec!["no".to_owned()]);
+    let later = [Command::Uncordon, Command::RetryAfter(FIRST_RETRY)];
+    let refused = on([wish("b"), rejected], later);
+    let state = NodeState::Unreconcilable;
+    run(
+        idle(),
+        [refused.shows(PhaseName::Unreconcilable, state, "no")],
     );
-    assert_eq!(machine.state(), Some(NodeState::Unreconcilable));
-    assert_eq!(machine.phase().reason(), "no");
 }
 
 #[test]
 fn what_a_rehearsal_finds_is_a_failure_like_others() {
-    let mut machine = idle();
-    let outline = Outline {
-        route: Route::Reboot,
-        drain: true,
-        image: None,
-    };
-    let events = [
-        Event::Desired(target("b")),
-        Event::Planned(outline),
-        Event::Rejected(vec!["no room".to_owned()]),
-    ];
-    drive(&mut machine, events.into());
-    assert_eq!(machine.phase().name(), PhaseName::Unreconcilable);
-    assert_eq!(machine.state(), Some(NodeState::Degraded));
-    assert_eq!(machine.phase().reason(), "no room");
+    let rejected = Event::Rejected(vec!["no room".to_owned()]);
+    let found = after([wish("b"), Event::Planned(REBOOT), rejected]);
+    let phase = PhaseName::Unreconcilable;
+    run(idle(), [found.shows(phase, NodeState::Degraded, "no room")]);
 }
 
 #[test]
 fn a_retry_does_not_flap_the_state() {
-    let mut machine = idle();
-    drive(
-        &mut machine,
-        vec![
-            Event::Desired(target("b")),
-            Event::Failed("broke".to_owned()),
-        ],
-    );
-    drive(&mut machine, vec![Event::Retry, observed("a")]);
-    assert_eq!(machine.phase().name(), PhaseName::Fetching);
-    assert_eq!(machine.state(), Some(NodeState::Degraded));
-    assert_eq!(machine.phase().reason(), "broke");
+    let events = [wish("b"), failed("broke"), Event::Retry, observed("a")];
+    let shown = after(events).shows(PhaseName::Fetching, NodeState::Degraded, "broke");
+    run(idle(), [shown]);
 }
 
 #[test]
 fn a_reason_is_cut_where_the_annotation_ends() {
-    let mut machine = idle();
-    let long = "ä".repeat(3000);
-    drive(
-        &mut machine,
-        vec![Event::Desired(target("b")), Event::Failed(long)],
-    );
+    let long = failed(&"ä".repeat(3000));
+    let machine = run(idle(), [after([wish("b"), long])]);
     assert_eq!(machine.phase().reason(), "ä".repeat(2000));
 }
 
 #[test]
 fn a_held_target_waits_for_another() {
-    let mut machine = Machine::new();
-    let held = back_in_a();
-    let commands = drive(&mut machine, vec![Event::Desired(target("b")), held]);
-    assert_eq!(commands, [Command::Uncordon]);
+    let held = on([wish("b"), back_in_a()], [Command::Uncordon]);
+    let mut machine = run(Machine::new(), [held]);
     assert_eq!(machine.phase().name(), PhaseName::Held);
     assert!(machine.phase().reason().contains("kubelet.service failed"));
     let commands = drive(&mut machine, vec![Event::Release]);
@@ -322,180 +319,109 @@ fn a_held_target_waits_for_another() {
 
 #[test]
 fn a_held_node_is_uncordoned_until_it_is() {
-    let mut machine = Machine::new();
-    drive(&mut machine, vec![Event::Desired(target("b")), back_in_a()]);
-    let still = Event::StillCordoned("its kubelet is not Ready".to_owned());
-    let commands = drive(&mut machine, vec![still]);
-    assert_eq!(commands, [Command::RetryAfter(Duration::from_mins(1))]);
+    let still = Event::StillCordoned(KUBELET.to_owned());
+    let steps = [after([wish("b"), back_in_a()]), on([still], [wait(1)])];
+    let machine = run(Machine::new(), steps);
     assert_eq!(machine.phase().name(), PhaseName::Held);
-    let commands = drive(&mut machine, vec![Event::Retry]);
-    assert_eq!(commands, [Command::Uncordon]);
+    run(machine, [on([Event::Retry], [Command::Uncordon])]);
 }
 
 #[test]
 fn a_held_target_is_forgotten_when_it_is_left() {
-    let mut machine = Machine::new();
-    drive(&mut machine, vec![Event::Desired(target("b")), back_in_a()]);
-    let commands = drive(&mut machine, vec![Event::Desired(target("a"))]);
     let prove = Command::Verify { to: target("a") };
-    assert_eq!(commands, [Command::Cancel, Command::Forget, prove.clone()]);
+    let left = [Command::Cancel, Command::Forget, prove.clone()];
+    let steps = [after([wish("b"), back_in_a()]), on([wish("a")], left)];
+    run(Machine::new(), steps);
 
     // No daemon ran when it was left.
-    let mut machine = Machine::new();
-    let commands = drive(&mut machine, vec![Event::Desired(target("a")), back_in_a()]);
-    assert_eq!(commands, [Command::Forget, prove]);
+    let left = on([wish("a"), back_in_a()], [Command::Forget, prove]);
+    run(Machine::new(), [left]);
 }
 
 #[test]
 fn what_was_let_go_while_the_daemon_was_away_is_tried_again() {
-    let mut machine = Machine::new();
-    let held = back_in_a();
-    let commands = drive(
-        &mut machine,
-        vec![Event::Desired(target("b")), Event::Release, held],
-    );
-    let plan = Command::Plan {
-        from: target("a"),
-        to: target("b"),
-    };
-    assert_eq!(commands, [Command::Forget, Command::ReturnToService]);
-    assert_eq!(drive(&mut machine, vec![Event::InService]), [plan]);
+    let events = [wish("b"), Event::Release, back_in_a()];
+    let steps = [
+        on(events, [Command::Forget, Command::ReturnToService]),
+        on([Event::InService], [plan("a", "b")]),
+    ];
+    let machine = run(Machine::new(), steps);
     assert_eq!(machine.phase().name(), PhaseName::Fetching);
 }
 
 #[test]
 fn a_new_target_while_rebooting_or_verifying_waits_for_the_proof() {
-    let switched = Event::Switched {
-        boot_id: "1".to_owned(),
-    };
-    let mut rebooting = idle();
-    drive(
-        &mut rebooting,
-        vec![
-            Event::Desired(target("b")),
-            Event::Planned(REBOOT),
-            Event::Prepared,
-            Event::Drained,
-            switched,
-        ],
-    );
-    let verifying = verifying_b();
-    for (mut machine, phase) in [
+    let rebooting = run(idle(), [after(to_apply("b")), after([switched()])]);
+    for (machine, phase) in [
         (rebooting, PhaseName::Rebooting),
-        (verifying, PhaseName::Verifying),
+        (verifying_b(), PhaseName::Verifying),
     ] {
         assert_eq!(machine.phase().name(), phase);
-        assert_eq!(
-            drive(&mut machine, vec![Event::Desired(target("c"))]),
-            [],
-            "{phase} is left alone"
-        );
-        assert_eq!(machine.phase().name(), phase);
+        let machine = run(machine, [on([wish("c")], [])]);
+        assert_eq!(machine.phase().name(), phase, "{phase} is left alone");
     }
 
     // Proved first, then from there to the newest; disproved, from where the host was.
-    let newest = |machine: &mut Machine, events| {
-        drive(
-            machine,
-            [vec![Event::Desired(target("c"))], events].concat(),
-        )
-    };
-    let plan = |from| Command::Plan {
-        from: target(from),
-        to: target("c"),
-    };
-    let mut proved = verifying_b();
-    assert_eq!(
-        newest(&mut proved, vec![Event::Verified]),
-        [Command::ReturnToService]
-    );
-    assert_eq!(drive(&mut proved, vec![Event::InService]), [plan("b")]);
-    let mut back = verifying_b();
-    let disproved = vec![Event::VerificationFailed(
-        "kubelet.service failed".to_owned(),
-    )];
-    assert_eq!(newest(&mut back, disproved), [Command::Observe]);
-    let held = back_in_a();
-    assert_eq!(
-        drive(&mut back, vec![held, Event::Verified]),
-        [Command::ReturnToService]
-    );
-    assert_eq!(drive(&mut back, vec![Event::InService]), [plan("a")]);
+    let proved = [
+        on([wish("c"), Event::Verified], [Command::ReturnToService]),
+        on([Event::InService], [plan("b", "c")]),
+    ];
+    run(verifying_b(), proved);
+    let returns = [Command::ReturnToService];
+    let back = [
+        on([wish("c"), disproved()], [Command::Observe]),
+        on([back_in_a(), Event::Verified], returns),
+        on([Event::InService], [plan("a", "c")]),
+    ];
+    run(verifying_b(), back);
 }
 
 #[test]
 fn pods_that_left_for_nothing_are_left_alone_for_longer_each_time() {
-    let mut machine = idle();
-    let to_apply = || {
-        vec![
-            Event::Planned(REBOOT),
-            Event::Prepared,
-            Event::Drained,
-            Event::Failed("cannot write to /boot".to_owned()),
-        ]
+    let fails = || {
+        let mut events = to_apply("b").split_off(1);
+        events.push(failed(BOOT));
+        after(events)
     };
-    drive(&mut machine, vec![Event::Desired(target("b"))]);
+    let read = || vec![Event::Retry, observed("a")];
+    let mut machine = run(idle(), [after([wish("b")])]);
     for minutes in [1, 2, 4, 8, 16, 32, 60, 60] {
-        drive(&mut machine, to_apply());
-        let read = vec![Event::Retry, observed("a")];
-        let wait = Command::RetryAfter(Duration::from_mins(minutes));
-        assert_eq!(drive(&mut machine, read), [Command::Uncordon, wait]);
-        assert_eq!(machine.state(), Some(NodeState::Degraded));
-        assert_eq!(machine.phase().reason(), "cannot write to /boot");
-        let read = vec![Event::Retry, observed("a"), Event::InService];
-        let plan = Command::Plan {
-            from: target("a"),
-            to: target("b"),
-        };
-        assert_eq!(drive(&mut machine, read), [plan]);
+        let waits = on(read(), [Command::Uncordon, wait(minutes)]);
+        let steps = [
+            fails(),
+            waits.shows(PhaseName::Degraded, NodeState::Degraded, BOOT),
+            on([read(), vec![Event::InService]].concat(), [plan("a", "b")]),
+        ];
+        machine = run(machine, steps);
     }
     // Another target has not failed yet.
-    drive(&mut machine, to_apply());
-    let another = vec![Event::Desired(target("c")), observed("a"), Event::InService];
-    let plan = Command::Plan {
-        from: target("a"),
-        to: target("c"),
-    };
-    assert_eq!(drive(&mut machine, another), [plan]);
+    let another = [wish("c"), observed("a"), Event::InService];
+    run(machine, [fails(), on(another, [plan("a", "c")])]);
 }
 
 #[test]
 fn a_drain_is_lost_once_and_for_its_own_target() {
-    let failed = || Event::Failed("no room".to_owned());
     let undoing = || {
-        let cause = "cannot write to /boot".to_owned();
+        let cause = BOOT.to_owned();
         under_way("a", Stage::Undoing { cause }, false)
     };
-    let on_the_way = || {
-        vec![
-            Event::Desired(target("b")),
-            Event::Planned(REBOOT),
-            Event::Prepared,
-            Event::Drained,
-        ]
-    };
     // What the failure left fails to be undone again and again.
-    let mut machine = idle();
-    drive(&mut machine, [on_the_way(), vec![failed()]].concat());
+    let mut machine = run(idle(), [after(to_apply("b")), after([failed("no room")])]);
     for _ in 0..5 {
-        drive(&mut machine, vec![Event::Retry, undoing(), failed()]);
+        let again = after([Event::Retry, undoing(), failed("no room")]);
+        machine = run(machine, [again]);
     }
-    let undone = vec![Event::Retry, undoing(), Event::Reverted, observed("a")];
-    let wait = Command::RetryAfter(Duration::from_mins(1));
-    assert_eq!(drive(&mut machine, undone), [Command::Uncordon, wait]);
+    let undone = [Event::Retry, undoing(), Event::Reverted, observed("a")];
+    run(machine, [on(undone, [Command::Uncordon, wait(1)])]);
 
     // Another target had no part in it.
-    let mut machine = idle();
-    drive(&mut machine, on_the_way());
-    let boot_id = "1".to_owned();
-    let another = vec![
-        Event::Desired(target("c")),
-        Event::Switched { boot_id },
-        failed(),
-        Event::Retry,
-        observed("a"),
+    let read = [failed("no room"), Event::Retry, observed("a")];
+    let steps = [
+        after(to_apply("b")),
+        after([wish("c"), switched()]),
+        on(read, [Command::ReturnToService]),
     ];
-    assert_eq!(drive(&mut machine, another), [Command::ReturnToService]);
+    let machine = run(idle(), steps);
     assert_eq!(machine.phase().name(), PhaseName::Fetching);
 }
 
@@ -510,66 +436,62 @@ fn a_forced_update_is_planned_unverified_and_to_what_runs_too() {
             is_forced: true,
         })
     };
-    let plan = |to| Command::Plan {
-        from: target("a"),
-        to: target(to),
-    };
+    let returns = Command::ReturnToService;
     for desired in ["a", "b"] {
-        let (mut machine, commands) = started(desired, forced(None));
-        assert_eq!(commands, [Command::ReturnToService]);
-        let commands = drive(&mut machine, vec![Event::InService]);
-        assert_eq!(commands, [plan(desired)]);
+        let steps = [
+            on([wish(desired), forced(None)], [returns.clone()]),
+            on([Event::InService], [plan("a", desired)]),
+        ];
+        let machine = run(Machine::new(), steps);
         assert_eq!(machine.phase().name(), PhaseName::Fetching);
     }
     // Checked, the host differs; then an administrator forces it.
-    let (mut machine, _) = started("a", observed("a"));
-    let failed = Event::Failed("content mismatch".to_owned());
-    let retry = vec![failed, Event::Retry, forced(None), Event::InService];
-    assert_eq!(drive(&mut machine, retry), [plan("a")]);
+    let differs = failed("content mismatch");
+    let retry = [differs, Event::Retry, forced(None), Event::InService];
+    let steps = [
+        after([wish("a"), observed("a")]),
+        on(retry, [plan("a", "a")]),
+    ];
+    run(Machine::new(), steps);
     // A held target is let go.
     let held = Some((target("b"), "kubelet.service failed".to_owned()));
-    let (_, commands) = started("b", forced(held));
-    assert_eq!(commands, [Command::Forget, Command::ReturnToService]);
+    let let_go = on([wish("b"), forced(held)], [Command::Forget, returns]);
+    run(Machine::new(), [let_go]);
 }
 
 #[test]
 fn a_manual_change_shows_until_it_is_restored() {
-    let mut machine = idle();
-    let drift = || "content mismatch for file \"/etc/a\"".to_owned();
-    let commands = drive(&mut machine, vec![Event::Drifted(drift())]);
-    assert_eq!(commands, [Command::RetryAfter(FIRST_RETRY)]);
-    assert_eq!(machine.state(), Some(NodeState::Degraded));
-    assert_eq!(machine.phase().reason(), drift());
-    // The newest change is the reason.
-    let later = "content mismatch for file \"/etc/b\"".to_owned();
-    assert_eq!(drive(&mut machine, vec![Event::Drifted(later.clone())]), []);
-    assert_eq!(machine.phase().reason(), later);
-    let commands = drive(&mut machine, vec![Event::Restored]);
-    assert_eq!(commands, [Command::Observe]);
-    let restored = vec![observed("a"), Event::Verified, Event::InService];
-    assert_eq!(drive(&mut machine, restored), []);
-    assert_eq!(machine.state(), Some(NodeState::Done));
+    let drift = "content mismatch for file \"/etc/a\"";
+    let later = "content mismatch for file \"/etc/b\"";
+    let drifted = |what: &str| [Event::Drifted(what.to_owned())];
+    let phase = PhaseName::Degraded;
+    let restored = [observed("a"), Event::Verified, Event::InService];
+    let steps = [
+        on(drifted(drift), [Command::RetryAfter(FIRST_RETRY)]).shows(
+            phase,
+            NodeState::Degraded,
+            drift,
+        ),
+        // The newest change is the reason.
+        on(drifted(later), []).shows(phase, NodeState::Degraded, later),
+        on([Event::Restored], [Command::Observe]),
+        on(restored, []).shows(PhaseName::Idle, NodeState::Done, ""),
+    ];
+    run(idle(), steps);
 }
 
 #[test]
 fn a_node_that_pauses_returns_to_service_first() {
-    let mut machine = idle();
-    let events = vec![
-        Event::Desired(target("b")),
-        Event::Planned(REBOOT),
-        Event::Prepared,
-        Event::Drained,
-        Event::Failed("cannot write to /boot".to_owned()),
-        Event::Retry,
-        observed("a"),
+    let read = || [Event::Retry, observed("a")];
+    let still = Event::StillCordoned(KUBELET.to_owned());
+    let steps = [
+        after(to_apply("b")),
+        after([failed(BOOT)]),
+        after(read()),
+        on([still], [wait(1)]),
+        on(read(), [Command::Uncordon, wait(1)]),
     ];
-    drive(&mut machine, events);
-    let still = Event::StillCordoned("its kubelet is not Ready".to_owned());
-    let commands = drive(&mut machine, vec![still]);
-    assert_eq!(commands, [Command::RetryAfter(Duration::from_mins(1))]);
-    let read = vec![Event::Retry, observed("a")];
-    let wait = Command::RetryAfter(Duration::from_mins(1));
-    assert_eq!(drive(&mut machine, read), [Command::Uncordon, wait]);
+    run(idle(), steps);
 }
 
 #[test]
@@ -585,107 +507,86 @@ fn named_next(config: &str) -> Event {
     Event::Next(Some(samples::next(config)))
 }
 
+/// Until a target that is named next is due.
+fn due(config: &str) -> Command {
+    Command::RetryAfter(samples::next(config).after)
+}
+
+fn prefetch() -> Command {
+    let (from, to) = (target("a"), target("b"));
+    Command::Prefetch { from, to }
+}
+
+fn not_fetched(why: &str) -> Event {
+    Event::NotFetched(why.to_owned())
+}
+
 fn fetching_ahead() -> Machine {
-    let mut machine = idle();
-    let wait = Command::RetryAfter(samples::next("b").after);
-    assert_eq!(drive(&mut machine, vec![named_next("b")]), [wait]);
-    let prefetch = Command::Prefetch {
-        from: target("a"),
-        to: target("b"),
-    };
-    assert_eq!(drive(&mut machine, vec![Event::Retry]), [prefetch]);
-    machine
+    let steps = [
+        on([named_next("b")], [due("b")]),
+        on([Event::Retry], [prefetch()]),
+    ];
+    run(idle(), steps)
 }
 
 #[test]
 fn what_is_named_next_is_fetched_once_while_the_node_stays_done() {
-    let mut machine = fetching_ahead();
-    let is_done = |machine: &Machine| {
-        (machine.phase().name(), machine.state()) == (PhaseName::Idle, Some(NodeState::Done))
-    };
-    assert!(is_done(&machine));
-    assert_eq!(
-        drive(&mut machine, vec![Event::StillTrying("503".to_owned())]),
-        []
-    );
-    assert_eq!(machine.phase().reason(), "");
     // Named again, a timer that was left, and the end of the fetch: nothing more.
-    let events = vec![named_next("b"), Event::Retry, Event::Fetched, Event::Retry];
-    for event in events {
-        assert_eq!(drive(&mut machine, vec![event]), []);
-        assert!(is_done(&machine));
-    }
-    let plan = Command::Plan {
-        from: target("a"),
-        to: target("b"),
-    };
-    assert_eq!(
-        drive(&mut machine, vec![Event::Desired(target("b"))]),
-        [plan]
-    );
+    let nothing = [
+        Event::StillTrying("503".to_owned()),
+        named_next("b"),
+        Event::Retry,
+        Event::Fetched,
+        Event::Retry,
+    ];
+    let steps = nothing.map(|event| on([event], []).shows(PhaseName::Idle, NodeState::Done, ""));
+    let machine = fetching_ahead();
+    assert_eq!(machine.phase().name(), PhaseName::Idle);
+    assert_eq!(machine.state(), Some(NodeState::Done));
+    let machine = run(machine, steps);
+    run(machine, [on([wish("b")], [plan("a", "b")])]);
 }
 
 #[test]
 fn a_fetch_ahead_that_fails_leaves_the_node_done_and_is_tried_again_later() {
-    let mut machine = fetching_ahead();
-    let failed = Event::NotFetched("manifest unknown".to_owned());
-    assert_eq!(
-        drive(&mut machine, vec![failed]),
-        [Command::RetryAfter(Duration::from_mins(30))]
-    );
-    assert_eq!(machine.state(), Some(NodeState::Done));
-    assert_eq!(machine.phase().reason(), "");
-    let commands = drive(&mut machine, vec![Event::Retry]);
-    assert!(matches!(commands[..], [Command::Prefetch { .. }]));
+    let fails = on([not_fetched("manifest unknown")], [wait(30)]);
+    let steps = [
+        fails.shows(PhaseName::Idle, NodeState::Done, ""),
+        on([Event::Retry], [prefetch()]),
+    ];
+    run(fetching_ahead(), steps);
 }
 
 #[test]
 fn the_turn_to_what_is_being_fetched_waits_for_it_and_to_another_stops_it() {
-    let plan = |to| Command::Plan {
-        from: target("a"),
-        to: target(to),
-    };
-    for end in [Event::Fetched, Event::NotFetched("503".to_owned())] {
-        let mut machine = fetching_ahead();
-        let turn = vec![Event::Desired(target("b"))];
-        assert_eq!(drive(&mut machine, turn), []);
-        assert_eq!(machine.phase().name(), PhaseName::Fetching);
-        assert_eq!(machine.state(), Some(NodeState::Working));
-        assert_eq!(drive(&mut machine, vec![end]), [plan("b")]);
+    for end in [Event::Fetched, not_fetched("503")] {
+        let steps = [
+            on([wish("b")], []).shows(PhaseName::Fetching, NodeState::Working, ""),
+            on([end], [plan("a", "b")]),
+        ];
+        run(fetching_ahead(), steps);
     }
-    let mut machine = fetching_ahead();
-    let turn = vec![Event::Desired(target("c"))];
-    assert_eq!(drive(&mut machine, turn), [Command::Cancel, plan("c")]);
+    let turn = on([wish("c")], [Command::Cancel, plan("a", "c")]);
+    run(fetching_ahead(), [turn]);
     // Back to what runs while it is waited for.
-    let mut machine = fetching_ahead();
-    let turns = vec![Event::Desired(target("b")), Event::Desired(target("a"))];
-    assert_eq!(
-        drive(&mut machine, turns),
-        [Command::Cancel, Command::ReturnToService]
-    );
+    let returns = [Command::Cancel, Command::ReturnToService];
+    run(fetching_ahead(), [on([wish("b"), wish("a")], returns)]);
 }
 
 #[test]
 fn what_is_not_named_any_more_is_stopped_and_what_runs_is_not_fetched() {
-    let mut machine = fetching_ahead();
-    assert_eq!(
-        drive(&mut machine, vec![Event::Next(None)]),
-        [Command::Cancel]
-    );
-    let mut machine = fetching_ahead();
-    let wait = Command::RetryAfter(samples::next("c").after);
-    assert_eq!(
-        drive(&mut machine, vec![named_next("c")]),
-        [Command::Cancel, wait]
-    );
-    let mut machine = fetching_ahead();
-    let commands = drive(&mut machine, vec![Event::Drifted("/etc/a".to_owned())]);
+    let table = [
+        on([Event::Next(None)], [Command::Cancel]),
+        on([named_next("c")], [Command::Cancel, due("c")]),
+    ];
+    for stopped in table {
+        run(fetching_ahead(), [stopped]);
+    }
+    let drifted = vec![Event::Drifted("/etc/a".to_owned())];
+    let commands = drive(&mut fetching_ahead(), drifted);
     assert_eq!(commands[0], Command::Cancel);
-    let mut machine = idle();
-    assert_eq!(drive(&mut machine, vec![named_next("a")]), []);
+    run(idle(), [on([named_next("a")], [])]);
     // Named before the node came to rest.
-    let mut machine = verifying_b();
-    let events = vec![named_next("a"), Event::Verified, Event::InService];
-    let wait = Command::RetryAfter(samples::next("a").after);
-    assert_eq!(drive(&mut machine, events), [wait]);
+    let events = [named_next("a"), Event::Verified, Event::InService];
+    run(verifying_b(), [on(events, [due("a")])]);
 }

@@ -269,6 +269,12 @@ mod tests {
     }
 
     #[test]
+    fn the_page_is_that_of_the_golden() {
+        let page = page("4.1.0");
+        golden::assert(env!("CARGO_MANIFEST_DIR"), "tests/golden/page.html", &page);
+    }
+
+    #[test]
     fn a_release_that_is_not_there_is_named() {
         assert!(page("4.1.9").contains("Release 4.1.9 is not in this channel."));
         assert!(page("4.2.0").contains("4.2.0 is the newest release that can be reached."));

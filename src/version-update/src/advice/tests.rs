@@ -106,8 +106,8 @@ fn change_to_multi_offers_the_same_version_only() {
     assert_eq!(offers[0].version.to_string(), "4.2.0");
 }
 
-/// Requirement 15 of the known weaknesses: an outage of the service erases nothing for a day, and
-/// the age of the advice is said.
+/// An outage of the service erases nothing for a day, and the age of the advice is said. Row 15 of
+/// `docs/reference/known-weaknesses.md`, "Version operator".
 #[test]
 fn advice_stays_while_the_service_is_away() {
     let asked = question();

@@ -329,8 +329,8 @@ fn daemon_sets_and_jobs_are_waited_for() {
     ]);
 }
 
-/// Requirement 17 of the known weaknesses: an administrator may let the release go on past a
-/// degraded operator.
+/// An administrator may let the release go on past a degraded operator. Row 17 of
+/// `docs/reference/known-weaknesses.md`, "Version operator".
 #[test]
 fn tolerated_operator_may_be_degraded_and_nothing_else() {
     let object = |list: &str| -> api::config::ClusterVersion {

@@ -21,8 +21,8 @@ fn operators_with_one_reason_are_one_and_others_stay() {
     assert_eq!(merged.effect, Some(Effect::FailAfterInterval));
 }
 
-/// Requirement 4 of the known weaknesses: several errors are said by name, and `Failing` agrees
-/// with `Progressing`.
+/// Several errors are said by name, and `Failing` agrees with `Progressing`. Row 4 of
+/// `docs/reference/known-weaknesses.md`, "Version operator".
 #[test]
 fn several_errors_name_their_members() {
     let failures = [
@@ -138,8 +138,8 @@ fn waiting_becomes_slow_and_degraded_becomes_failing() {
     );
 }
 
-/// Requirement 3 of the known weaknesses: what an operator says, since when it is waited for, and
-/// the manifest that waits.
+/// What an operator says, since when it is waited for, and the manifest that waits. Row 3 of
+/// `docs/reference/known-weaknesses.md`, "Version operator".
 #[test]
 fn operator_that_is_waited_for_is_said_with_its_cause() {
     let now: Timestamp = "2025-01-01T12:00:00Z".parse().unwrap();
@@ -180,8 +180,8 @@ fn operator_that_is_waited_for_is_said_with_its_cause() {
     assert_eq!(long.detail.unwrap().said.len(), SAID_MAX);
 }
 
-/// Requirement 19 of the known weaknesses: a rollout is waited for without a failure, and not for
-/// ever.
+/// A rollout is waited for without a failure, and not for ever. Row 19 of
+/// `docs/reference/known-weaknesses.md`, "Version operator".
 #[test]
 fn rollout_is_no_failure_before_its_deadline() {
     let now: Timestamp = "2025-01-01T12:00:00Z".parse().unwrap();

@@ -199,7 +199,8 @@ fn what_the_process_before_found_stays_until_a_query_is_asked() {
     assert_eq!((available.len(), said(&now).as_str()), open);
 }
 
-/// Requirement 14 of the known weaknesses: queries wait for each other only a second.
+/// Queries wait for each other only a second. Row 14 of `docs/reference/known-weaknesses.md`,
+/// "Version operator".
 #[test]
 fn queries_take_turns() {
     let mut cache = QueryCache::default();

@@ -91,7 +91,8 @@ fn gate_holds_until_it_is_acknowledged() {
     assert!(said(&none)[0].contains("admin-acks from namespace openshift-config:"));
 }
 
-/// Requirement 10 of the known weaknesses: opinions are tied to the operator's version.
+/// Opinions are tied to the operator's version. Row 10 of `docs/reference/known-weaknesses.md`,
+/// "Version operator".
 #[test]
 fn opinion_of_an_operator_counts_for_its_own_release() {
     let mut inputs = inputs(&[], &[]);

@@ -1,20 +1,17 @@
-//! From the observer's verdicts to the timeline and its picture.
-
-use std::collections::BTreeMap;
+//! From the observer's verdicts to the timeline.
 
 use jiff::Timestamp;
-use lab::audit::nodes::{self, Interval};
+use lab::audit::nodes;
 use observer::laws::node;
 use observer::record::Record;
 use observer::release::{RunLevel, unwaited_share};
 use observer::rollout::{Roll, Rollout, Verdict, Workload};
 
-use crate::picture::{self, Outage, Picture};
 use crate::run::{CONTROL_PLANE, WORKERS};
 use crate::steps::StepSpan;
 use crate::timeline::{Lane, Timeline};
 use crate::update::Updated;
-use crate::workload::{LABEL, MAX_OUT, NEEDED, REPLICAS};
+use crate::workload::{LABEL, MAX_OUT, NEEDED};
 
 /// What the observer judges the demo by.
 pub(crate) fn workload() -> Workload {
@@ -105,41 +102,4 @@ impl Judged {
             proven: self.breaches.is_empty(),
         }
     }
-
-    /// The picture of the run, as text.
-    pub(crate) fn picture(&self, timeline: &Timeline) -> String {
-        let rolls: Vec<_> = self
-            .rolls
-            .iter()
-            .map(|roll| picture::Roll {
-                title: roll.title.clone(),
-                start: roll.start,
-                end: roll.end,
-            })
-            .collect();
-        let end = rolls.last().map_or(Timestamp::MAX, |roll| roll.end);
-        let outages: Vec<_> = timeline
-            .nodes
-            .iter()
-            .map(|lane| drawn(&self.verdict.outages, &lane.name, end))
-            .collect();
-        let picture = Picture {
-            timeline,
-            rolls: &rolls,
-            outages: &outages,
-            ready: &self.verdict.ready,
-            replicas: REPLICAS,
-            needed: NEEDED,
-        };
-        picture.draw().to_string()
-    }
-}
-
-fn drawn(outages: &BTreeMap<String, Vec<Interval>>, node: &str, end: Timestamp) -> Vec<Outage> {
-    let drawn = |interval: &Interval| Outage {
-        start: interval.from.1,
-        end: interval.until.map_or(end, |(_, at)| at),
-    };
-    let of_node = outages.get(node).into_iter().flatten();
-    of_node.map(drawn).collect()
 }

@@ -9,7 +9,7 @@
 //! - `levels`: how far a release is
 //! - `rest`: what is built meanwhile
 //! - `judge`: from the observer's verdict to what is shown of it
-//! - `timeline`, `picture`: the files it leaves
+//! - `timeline`: the file it leaves, beside the picture by `slipway upgrade timeline`
 //! - `live`: what it shows
 //! - `playground`: a cluster of all parts, for a person to try things on
 
@@ -18,7 +18,6 @@ mod levels;
 mod live;
 mod machines;
 mod managed;
-mod picture;
 mod playground;
 mod releases;
 mod rest;

@@ -2,12 +2,13 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use api::machineconfiguration::annotation;
 use display::live::{LiveHeading, LiveNode};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
 use lab::host::Host;
 use observer::host::Fact;
@@ -19,7 +20,6 @@ use crate::judge;
 use crate::live::Screen;
 use crate::machines;
 use crate::managed::Managed;
-use crate::picture;
 use crate::rest;
 use crate::rolls::{self, Roll};
 use crate::timeline::Timeline;
@@ -94,7 +94,7 @@ pub(crate) async fn run(
         running = image.or(running);
         let image = running.as_ref().context("the first roll brings an image")?;
         let went = one_roll(&cluster, &mut screen, number, WORKERS, &roll, image).await?;
-        let took = picture::clock(went.end.duration_since(went.start));
+        let took = clock(went.end.duration_since(went.start));
         let became = if went.doubts.is_empty() {
             "every node is there"
         } else {
@@ -127,11 +127,17 @@ pub(crate) async fn run(
         let parts = (programs, out);
         updated = Some(roll_release(&mut cluster, parts, &mut screen, number, course).await?);
     }
+    let is_updated = updated.is_some();
     let recorded = cluster.record()?;
     let judged = judge::Judged::of(of_workers.rolls, updated, &recorded);
     let timeline = judged.timeline();
-    write(out, &timeline, &judged.picture(&timeline))?;
+    write(out, &timeline)?;
     report(&mut screen, out, &judged.breaches, &timeline)?;
+    if is_updated {
+        let picture = out.join("timeline.svg");
+        draw(&cluster, programs, &picture)?;
+        screen.say(&format!("the update as a picture: {}", picture.display()))?;
+    }
     Ok(judged.breaches.is_empty())
 }
 
@@ -177,7 +183,7 @@ async fn roll_release(
     screen.say(&format!(
         "roll {number}, {}: over after {}",
         roll.title,
-        picture::clock(went.workers.end.duration_since(went.workers.start))
+        clock(went.workers.end.duration_since(went.workers.start))
     ))?;
     Ok(went)
 }
@@ -353,11 +359,33 @@ pub(crate) async fn wait_for_pods(objects: &Objects) -> Result<()> {
     clippy::disallowed_methods,
     reason = "what a run leaves is made again by the next"
 )]
-fn write(out: &Path, timeline: &Timeline, picture: &str) -> Result<()> {
+fn write(out: &Path, timeline: &Timeline) -> Result<()> {
     let timeline = serde_json::to_string_pretty(timeline)?;
     fs::write(out.join("timeline.json"), timeline + "\n")?;
-    fs::write(out.join("timeline.svg"), picture)?;
     Ok(())
+}
+
+/// Draws the update to the release, as an administrator does.
+#[expect(clippy::disallowed_methods, reason = "the program that draws updates")]
+fn draw(cluster: &Cluster, programs: &Programs, picture: &Path) -> Result<()> {
+    let output = Command::new(programs.path("slipway")?)
+        .args(["upgrade", "timeline", "--svg"])
+        .arg(picture)
+        .env("KUBECONFIG", cluster.control_plane().admin_kubeconfig())
+        .output()
+        .context("cannot run slipway")?;
+    ensure!(
+        output.status.success(),
+        "slipway upgrade timeline failed: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(())
+}
+
+/// `m:ss`
+fn clock(length: SignedDuration) -> String {
+    let secs = length.as_secs();
+    format!("{}:{:02}", secs / 60, secs % 60)
 }
 
 fn report(screen: &mut Screen, out: &Path, breaches: &[String], timeline: &Timeline) -> Result<()> {
@@ -368,7 +396,10 @@ fn report(screen: &mut Screen, out: &Path, breaches: &[String], timeline: &Timel
         "most nodes out at once {}, fewest ready replicas {}, bytes fetched while out {}",
         timeline.max_out, timeline.min_ready_replicas, timeline.fetched_while_out_bytes
     ))?;
-    screen.say(&format!("timeline: {}", out.join("timeline.svg").display()))?;
+    screen.say(&format!(
+        "timeline: {}",
+        out.join("timeline.json").display()
+    ))?;
     screen.say(if timeline.proven {
         "every node is proven updated, and every law held"
     } else {

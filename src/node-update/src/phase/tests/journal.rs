@@ -19,7 +19,7 @@ pub(super) fn under_way(at: &str, stage: Stage, by_hand: bool) -> Event {
 }
 
 /// A daemon that starts with `desired` asked for, and reads its host.
-pub(super) fn started(desired: &str, read: Event) -> (Machine, Vec<Command>) {
+fn started(desired: &str, read: Event) -> (Machine, Vec<Command>) {
     let mut machine = Machine::new();
     let commands = drive(&mut machine, vec![Event::Desired(target(desired)), read]);
     (machine, commands)
