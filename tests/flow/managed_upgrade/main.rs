@@ -465,14 +465,19 @@ async fn servers_of_alerts_that_are_away_hold_an_upgrade_and_a_closed_window_end
         .await?;
     cluster.add_machine().await?;
     cluster
-        .until_said("ControlPlaneMaintenanceWindowCreated", "False http://")
+        .until_said(
+            "ControlPlaneMaintenanceWindowCreated",
+            "False cannot read http://",
+        )
         .await?;
     ensure!(
         cluster.asked().await?.is_none(),
         "the cluster was changed without a silence"
     );
     // The window closes, and what cannot be cleaned up is said until it can.
-    cluster.until_said("FailedUpgrade", "False http://").await?;
+    cluster
+        .until_said("FailedUpgrade", "False cannot read http://")
+        .await?;
     cluster.servers.start_alertmanager().await?;
     cluster.until_said("FailedUpgrade", "True").await?;
     cluster.until_phase(NEW, "Failed").await?;
