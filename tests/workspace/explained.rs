@@ -13,6 +13,7 @@ const CRATES: &[&str] = &[
     "mcd",
     "pool",
     "update-service",
+    "upgrade-plan",
     "version-update",
 ];
 

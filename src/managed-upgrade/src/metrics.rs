@@ -2,51 +2,14 @@
 //!
 //! Times of steps are those of the status, so that a restart changes none.
 
-mod descriptions;
-
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use api::ConditionStatus;
-use api::config::ClusterVersion;
-use api::upgrade::{UpgradeConfig, UpgradeHistoryEntry, upgrade_config};
+use api::upgrade::upgrade_config;
 use chassis::metrics::{Collector, DescriptorEncoder, Registry, encode_gauges};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use self::descriptions::{ALL, STEPS};
-use crate::release_state::{current_version, preceding_version};
-
-/// Labels of a series.
-type Labels = Vec<(&'static str, String)>;
-
-/// One number: metric, labels, value.
-pub(crate) type Sample = (&'static str, Labels, f64);
-
-/// Flags, set when something happens.
-pub(crate) const VALIDATION_FAILED: &str = "upgradeoperator_upgradeconfig_validation_failed";
-pub(crate) const SCALING_FAILED: &str = "upgradeoperator_scaling_failed";
-pub(crate) const WINDOW_BREACHED: &str = "upgradeoperator_upgrade_window_breached";
-pub(crate) const CONTROL_PLANE_TIMEOUT: &str = "upgradeoperator_controlplane_timeout";
-pub(crate) const WORKER_TIMEOUT: &str = "upgradeoperator_worker_timeout";
-pub(crate) const HEALTH_FAILED: &str = "upgradeoperator_healthcheck_failed";
-pub(crate) const DRAIN_TIMEOUT: &str = "upgradeoperator_node_drain_timeout";
-pub(crate) const NOTIFICATION: &str = "upgradeoperator_upgrade_notification";
-pub(crate) const NOTIFICATION_FAILED: &str = "upgrade_notification_failed";
-pub(crate) const SYNC: &str = "upgradeoperator_upgradeconfig_sync_timestamp";
-pub(crate) const RESULT: &str = "upgradeoperator_upgrade_result";
-const STARTED: &str = "upgradeoperator_upgrade_started_timestamp";
-
-/// Flags that a given-up upgrade leaves behind no more.
-pub(crate) const FAILURES: [&str; 7] = [
-    VALIDATION_FAILED,
-    SCALING_FAILED,
-    CONTROL_PLANE_TIMEOUT,
-    HEALTH_FAILED,
-    WORKER_TIMEOUT,
-    DRAIN_TIMEOUT,
-    NOTIFICATION_FAILED,
-];
+use upgrade_plan::series::{ALL, DRAIN_TIMEOUT, LabelPairs, RESULT, UpgradeSample};
 
 /// All metrics of the operator.
 #[derive(Debug, Default)]
@@ -54,9 +17,9 @@ pub struct UpgradeMetrics(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    flags: BTreeMap<&'static str, BTreeMap<Labels, f64>>,
+    flags: BTreeMap<&'static str, BTreeMap<LabelPairs, f64>>,
     /// What follows from the status.
-    series: Vec<Sample>,
+    series: Vec<UpgradeSample>,
 }
 
 impl UpgradeMetrics {
@@ -107,7 +70,7 @@ impl UpgradeMetrics {
     }
 
     /// Replaces what follows from the status.
-    pub(crate) fn set_series(&self, series: Vec<Sample>) {
+    pub(crate) fn set_series(&self, series: Vec<UpgradeSample>) {
         self.state().series = series;
     }
 
@@ -125,7 +88,7 @@ impl Collector for UpgradeMetrics {
             let flags = flags.map(|(labels, value)| (labels.clone(), *value));
             let series = state.series.iter().filter(|(known, ..)| known == name);
             let series = series.map(|(_, labels, value)| (labels.clone(), *value));
-            let samples: Vec<(Labels, f64)> = flags.chain(series).collect();
+            let samples: Vec<(LabelPairs, f64)> = flags.chain(series).collect();
             if !samples.is_empty() {
                 encode_gauges(&mut encoder, name, help, samples)?;
             }
@@ -134,104 +97,15 @@ impl Collector for UpgradeMetrics {
     }
 }
 
-/// What follows from the status of the upgrade to `entry`. Series of which something is not known
-/// are left out.
-pub(crate) fn status_series(
-    upgrade: &UpgradeConfig,
-    entry: &UpgradeHistoryEntry,
-    version: &ClusterVersion,
-) -> Vec<Sample> {
-    let status = version.status.clone().unwrap_or_default();
-    let desired = entry.version.as_str();
-    let Ok(current) = current_version(&status) else {
-        return Vec::new();
-    };
-    let running = if current == desired {
-        preceding_version(&status, desired)
-    } else {
-        current
-    };
-    let own = |pairs: &[(&'static str, &str)]| -> Labels {
-        pairs
-            .iter()
-            .map(|(key, value)| (*key, (*value).to_owned()))
-            .collect()
-    };
-    let seconds = |time: &Time| seconds(time.0.as_second());
-    let mut series = Vec::new();
-    let phase = entry.phase.as_str();
-    let of_phase = own(&[
-        ("version", running),
-        ("desired_version", desired),
-        ("phase", phase),
-    ]);
-    for (name, time) in [
-        ("managed_upgrade_upgrade_start_timestamp", &entry.start_time),
-        (
-            "managed_upgrade_upgrade_complete_timestamp",
-            &entry.complete_time,
-        ),
-    ] {
-        if let Some(time) = time {
-            series.push((name, of_phase.clone(), seconds(time)));
-        }
-    }
-    if let Ok(at) = crate::schedule::parse_start(&upgrade.spec.upgrade_at) {
-        let name = "managed_upgrade_upgrade_scheduled";
-        series.push((name, of_phase, self::seconds(at.as_second())));
-    }
-    series.push((
-        "managed_upgrade_upgrade_pdb_timeout_minutes",
-        own(&[("version", running), ("desired_version", desired)]),
-        f64::from(upgrade.spec.pdb_force_drain_timeout),
-    ));
-    let id = Some(version.spec.cluster_id.as_str()).filter(|id| !id.is_empty());
-    for (metrics, of_condition, r#type) in STEPS {
-        let Some(condition) = entry.condition(r#type) else {
-            continue;
-        };
-        let is_done = condition.status == ConditionStatus::True;
-        let done = condition.complete_time.as_ref().filter(|_| is_done);
-        for metric in *metrics {
-            if let Some(time) = done {
-                let labels = own(&[
-                    ("_id", id.unwrap_or("unknown")),
-                    ("upgradeconfig_name", upgrade_config::NAME),
-                    ("version", desired),
-                ]);
-                series.push((metric, labels, seconds(time)));
-            }
-        }
-        if let Some(time) = done.or(condition.start_time.as_ref()) {
-            let labels = own(&[
-                ("upgradeconfig_name", upgrade_config::NAME),
-                ("version", running),
-                ("desired_version", desired),
-                ("condition", r#type),
-            ]);
-            series.push((of_condition, labels, seconds(time)));
-        }
-    }
-    series
-}
-
-/// Seconds as a metric has them.
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "a double holds whole seconds of many million years"
-)]
-pub(crate) const fn seconds(seconds: i64) -> f64 {
-    seconds as f64
-}
-
 #[cfg(test)]
 mod tests {
-    use api::upgrade::UpgradePhase;
+    use api::upgrade::{UpgradeConfig, UpgradePhase};
 
     use super::*;
-    use crate::fixture::{at, cluster_version, entry, spec};
-    use crate::history::{StepOutcome, begin, finish};
-    use crate::step::StepName;
+    use upgrade_plan::fixture::{at, cluster_version, entry, spec};
+    use upgrade_plan::history::{StepOutcome, begin, finish};
+    use upgrade_plan::series::{FAILURES, HEALTH_FAILED, STEPS, status_series};
+    use upgrade_plan::step::StepName;
 
     #[test]
     fn series_follow_the_status_and_the_flags() {
@@ -294,7 +168,7 @@ mod tests {
                 .map(ToOwned::to_owned)
                 .collect::<Vec<_>>()
         };
-        assert_eq!(of("- alert:"), crate::health::alerts::OWN_ALERTS);
+        assert_eq!(of("- alert:"), upgrade_plan::health::alerts::OWN_ALERTS);
         let words = text.split(|c: char| !c.is_alphanumeric() && c != '_');
         let named: Vec<&str> = words
             .filter(|word| word.starts_with("upgradeoperator_"))

@@ -14,9 +14,9 @@ use k8s_openapi::api::core::v1::{ConfigMap, Service};
 use serde_json::Value;
 use web::{Authorities, ClientSettings, Proxies, WebClient, WebRequest, WebResponse};
 
-use crate::cloud_event;
 use crate::requests::Requests;
-use crate::silence::{KnownSilence, WantedSilence};
+use upgrade_plan::cloud_event;
+use upgrade_plan::silence::{KnownSilence, WantedSilence};
 
 /// How long an answer may take.
 const ANSWER: Duration = Duration::from_mins(1);

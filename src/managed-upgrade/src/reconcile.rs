@@ -43,16 +43,17 @@ use self::entries::{replaced_entry, working_entry};
 use self::keeping::DrainReports;
 use self::planning::sooner;
 use self::sync::SourceState;
-use crate::config::{self, ConfigSource, OperatorConfig};
-use crate::history::{self, StepOutcome, StepTurn};
-use crate::metrics::{self, UpgradeMetrics};
+use crate::metrics::UpgradeMetrics;
 use crate::monitoring::Monitoring;
-use crate::phase::{self, PhaseEvent, UnexpectedEvent};
-use crate::release_state::{NoSource, current_version, is_commenced};
 use crate::requests::Requests;
-use crate::step::StepName;
 use crate::watches::{UpgradeCaches, UpgradeKey, Upgrades};
-use crate::window;
+use upgrade_plan::config::{self, ConfigSource, OperatorConfig};
+use upgrade_plan::history::{self, StepOutcome, StepTurn};
+use upgrade_plan::phase::{self, PhaseEvent, UnexpectedEvent};
+use upgrade_plan::release_state::{NoSource, current_version, is_commenced};
+use upgrade_plan::series;
+use upgrade_plan::step::StepName;
+use upgrade_plan::window;
 
 /// Keeps an UpgradeConfig until what was added for it is removed.
 const FINALIZER: &str = "slipway.dev/managed-upgrade";
@@ -227,8 +228,8 @@ impl UpgradeOperator {
         self.note_source(&mut pass);
         if pass.config.source == ConfigSource::Local {
             // The object itself is the source, and was just read.
-            let now = metrics::seconds(pass.now.as_second());
-            self.metrics.set(metrics::SYNC, &[], now);
+            let now = series::seconds(pass.now.as_second());
+            self.metrics.set(series::SYNC, &[], now);
         }
         if let Some(why) = refused.or_else(|| self.source_refused()) {
             pass.note(REFUSED, true, "UpgradeCommenced", &why);
@@ -240,7 +241,7 @@ impl UpgradeOperator {
             self.give_up_replaced(&mut pass, replaced).await?;
         }
         let next = self.run_phases(&mut pass).await;
-        let series = metrics::status_series(&pass.upgrade, &pass.entry, &pass.version);
+        let series = series::status_series(&pass.upgrade, &pass.entry, &pass.version);
         self.metrics.set_series(series);
         let next = self.keep_plan(&pass, next?).await;
         Ok(self.deliver(&mut pass, next).await)

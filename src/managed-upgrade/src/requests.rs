@@ -18,8 +18,8 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
-use crate::node_keeper::ForcedRemoval;
-use crate::node_keeper::pods::KeptPod;
+use upgrade_plan::node_keeper::ForcedRemoval;
+use upgrade_plan::node_keeper::KeptPod;
 
 /// Field manager.
 const MANAGER: &str = "managed-upgrade-operator";

@@ -11,8 +11,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use operator::watch::kept::{ConfigMapData, KeptPart, PartOf};
 use operator::{Operator, Wake, WatchScope, Watched};
 
-use crate::config::CONFIG_MAP;
-use crate::node_view::{PoolProgress, UpgradeNode};
+use upgrade_plan::config::CONFIG_MAP;
+use upgrade_plan::node_view::{PoolProgress, UpgradeNode};
 
 /// The one thing that is reconciled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

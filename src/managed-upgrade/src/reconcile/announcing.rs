@@ -7,9 +7,9 @@ use serde_json::json;
 
 use super::delivery::unsent;
 use super::{Pass, UpgradeOperator};
-use crate::cloud_event::{EventOutbox, UNSENT};
-use crate::metrics;
-use crate::notice::{ANNOTATION, Announced, NoticeState};
+use upgrade_plan::cloud_event::{EventOutbox, UNSENT};
+use upgrade_plan::notice::{ANNOTATION, Announced, NoticeState};
+use upgrade_plan::series;
 
 impl UpgradeOperator {
     /// Announces a state, once.
@@ -30,7 +30,7 @@ impl UpgradeOperator {
         let text = state.text(&version, why);
         if let Err(why) = self.tell_fleet(pass, state, &text).await {
             self.metrics
-                .set(metrics::NOTIFICATION_FAILED, &[("event", name)], 1.0);
+                .set(series::NOTIFICATION_FAILED, &[("event", name)], 1.0);
             return Err(format!("can't send notification '{name}': {why}"));
         }
         self.say(&pass.upgrade, &version, state, why, pass.now);
@@ -47,14 +47,14 @@ impl UpgradeOperator {
             Ok(written) => {
                 self.keep(&mut pass.upgrade, written);
                 self.metrics
-                    .set(metrics::NOTIFICATION_FAILED, &[("event", name)], 0.0);
+                    .set(series::NOTIFICATION_FAILED, &[("event", name)], 0.0);
                 let labels = [("event", name), ("version", version.as_str())];
-                self.metrics.set(metrics::NOTIFICATION, &labels, 1.0);
+                self.metrics.set(series::NOTIFICATION, &labels, 1.0);
                 Ok(())
             }
             Err(error) => {
                 self.metrics
-                    .set(metrics::NOTIFICATION_FAILED, &[("event", name)], 1.0);
+                    .set(series::NOTIFICATION_FAILED, &[("event", name)], 1.0);
                 let why = chassis::report::Chain(&error);
                 Err(format!("can't send notification '{name}': {why}"))
             }

@@ -3,11 +3,11 @@
 use jiff::Timestamp;
 
 use super::{Pass, UpgradeOperator, running};
-use crate::capacity;
-use crate::health::{self, HealthFinding, alerts};
-use crate::metrics;
 use crate::monitoring::validation_metrics;
-use crate::node_view::PoolProgress;
+use upgrade_plan::capacity;
+use upgrade_plan::health::{self, HealthFinding, alerts};
+use upgrade_plan::node_view::PoolProgress;
+use upgrade_plan::series;
 
 impl UpgradeOperator {
     /// All findings. Without the gate `PreHealthCheck` only alerts and operators are asked.
@@ -45,7 +45,7 @@ impl UpgradeOperator {
                 ("reason", reason),
             ];
             let value = f64::from(u8::from(is_found));
-            self.metrics.set(metrics::HEALTH_FAILED, &labels, value);
+            self.metrics.set(series::HEALTH_FAILED, &labels, value);
         }
         findings
     }
@@ -120,7 +120,7 @@ impl UpgradeOperator {
             return Ok(());
         };
         let version = pass.entry.version.as_str();
-        if self.metrics.has(metrics::RESULT, ("version", version)) {
+        if self.metrics.has(series::RESULT, ("version", version)) {
             return Ok(());
         }
         let query = paging_query(start.0, end.0);
@@ -138,7 +138,7 @@ impl UpgradeOperator {
             ("alerts", joined.as_str()),
         ];
         let value = f64::from(u8::from(alerts.is_empty()));
-        self.metrics.set(metrics::RESULT, &labels, value);
+        self.metrics.set(series::RESULT, &labels, value);
         Ok(())
     }
 }

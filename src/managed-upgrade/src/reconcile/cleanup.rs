@@ -10,13 +10,13 @@ use jiff::{SignedDuration, Timestamp};
 use operator::Next;
 
 use super::{Error, FAILED, FINALIZER, Pass, UpgradeOperator};
-use crate::capacity;
-use crate::history;
-use crate::metrics;
-use crate::notice::NoticeState;
-use crate::phase::{self, PhaseEvent};
-use crate::silence::{self, SilenceKind};
-use crate::step::StepName;
+use upgrade_plan::capacity;
+use upgrade_plan::history;
+use upgrade_plan::notice::NoticeState;
+use upgrade_plan::phase::{self, PhaseEvent};
+use upgrade_plan::series;
+use upgrade_plan::silence::{self, SilenceKind};
+use upgrade_plan::step::StepName;
 
 /// Condition: whether what was added is removed.
 const CLEANED_UP: &str = "CleanedUp";
@@ -83,8 +83,8 @@ impl UpgradeOperator {
             tracing::warn!(reason = why, "cannot give the upgrade up");
             return Ok(Next::Retry);
         }
-        self.metrics.forget(&metrics::FAILURES);
-        self.metrics.set(metrics::WINDOW_BREACHED, &[], 1.0);
+        self.metrics.forget(&series::FAILURES);
+        self.metrics.set(series::WINDOW_BREACHED, &[], 1.0);
         pass.entry.phase = phase::next(Some(&pass.entry.phase), PhaseEvent::Expired)?;
         pass.note(
             FAILED,

@@ -11,10 +11,10 @@ use serde_json::json;
 
 use super::planning::sooner;
 use super::{Pass, UpgradeOperator};
-use crate::cloud_event::{EventOutbox, UNSENT, UnsentEvent};
-use crate::metrics;
 use crate::monitoring::post_event;
-use crate::notice::NoticeState;
+use upgrade_plan::cloud_event::{EventOutbox, UNSENT, UnsentEvent};
+use upgrade_plan::notice::NoticeState;
+use upgrade_plan::series;
 
 /// A delivery that failed is tried again after this time.
 const AGAIN: SignedDuration = SignedDuration::from_secs(30);
@@ -36,11 +36,11 @@ impl UpgradeOperator {
             let body = event.to_body(&pass.upgrade, &pass.version.spec.cluster_id);
             let labels = [("event", event.state.as_str())];
             if let Err(why) = post_event(&url, &body).await {
-                self.metrics.set(metrics::NOTIFICATION_FAILED, &labels, 1.0);
+                self.metrics.set(series::NOTIFICATION_FAILED, &labels, 1.0);
                 tracing::warn!(error = why, event = event.state, "cannot send a CloudEvent");
                 return sooner(next, AGAIN);
             }
-            self.metrics.set(metrics::NOTIFICATION_FAILED, &labels, 0.0);
+            self.metrics.set(series::NOTIFICATION_FAILED, &labels, 0.0);
             let rest = outbox.without_first().to_annotation();
             match self.requests.annotate(&json!({ UNSENT: rest })).await {
                 Ok(written) => self.keep(&mut pass.upgrade, written),

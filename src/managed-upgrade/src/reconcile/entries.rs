@@ -6,10 +6,10 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{Error, Pass};
-use crate::history;
-use crate::phase::{self, PhaseEvent};
-use crate::release_state::{is_commenced, preceding_version};
-use crate::step::StepName;
+use upgrade_plan::history;
+use upgrade_plan::phase::{self, PhaseEvent};
+use upgrade_plan::release_state::{is_commenced, preceding_version};
+use upgrade_plan::step::StepName;
 
 /// The upgrade that is worked on, and why another one that is asked for is not.
 pub(super) fn working_entry(

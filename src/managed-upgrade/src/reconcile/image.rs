@@ -8,8 +8,8 @@ use images::{Credentials, Image, ImageLocation, Stores};
 use release::{PullSpec, RELEASE_LABEL, Version};
 
 use super::{Error, Pass, UpgradeOperator, VALID};
-use crate::history::StepOutcome;
-use crate::validation::{self, ConfigVerdict, InvalidUpgrade};
+use upgrade_plan::history::StepOutcome;
+use upgrade_plan::validation::{self, ConfigVerdict, InvalidUpgrade};
 
 /// How long a registry may be silent.
 const REGISTRY: Duration = Duration::from_secs(20);

@@ -8,12 +8,13 @@ use chassis::report::Chain;
 use cluster::events::Severity;
 
 use super::{Pass, UpgradeOperator};
-use crate::capacity;
-use crate::node_keeper::lease::{HOLDER, LeaseStep, lease_step};
-use crate::node_keeper::pods::{self, KeptPod};
-use crate::node_keeper::{self, DrainHold, DrainLimits, DrainStrategy, RemovalRight};
-use crate::node_view::{DrainStart, UpgradeNode};
-use crate::notice::NoticeState;
+use crate::kept_pods::read_pods;
+use upgrade_plan::capacity;
+use upgrade_plan::node_keeper::KeptPod;
+use upgrade_plan::node_keeper::lease::{HOLDER, LeaseStep, lease_step};
+use upgrade_plan::node_keeper::{self, DrainHold, DrainLimits, DrainStrategy, RemovalRight};
+use upgrade_plan::node_view::{DrainStart, UpgradeNode};
+use upgrade_plan::notice::NoticeState;
 
 /// What people have been notified of about drains.
 #[derive(Debug, Default)]
@@ -157,7 +158,7 @@ impl UpgradeOperator {
         let said = |error: cluster::wire::Error| Chain(&error).to_string();
         let pods = self.requests.pods_of(&node.name).await.map_err(said)?;
         let budgets = self.requests.budgets().await.map_err(said)?;
-        let pods = pods::read_pods(&pods, &budgets, &pass.config.ignored_drains, since);
+        let pods = read_pods(&pods, &budgets, &pass.config.ignored_drains, since);
         let due = node_keeper::due(limits, &pods, (right, elapsed), pass.now);
         let step = self.step_drain(drain, !due.is_empty(), pass).await?;
         let mut faults = Vec::new();

@@ -12,14 +12,14 @@ use operator::Next;
 
 use super::steps::{check_external, is_upgradeable};
 use super::{Pass, UpgradeOperator, VALID};
-use crate::capacity;
-use crate::commence::{self, CommenceStep};
-use crate::health::{self, HealthFinding};
-use crate::history::{self, StepOutcome};
-use crate::plan::{self, GateAnswer, UpgradePace};
-use crate::release_state::{is_completed, started};
-use crate::schedule;
-use crate::step::StepName;
+use upgrade_plan::capacity;
+use upgrade_plan::commence::{self, CommenceStep};
+use upgrade_plan::health::{self, HealthFinding};
+use upgrade_plan::history::{self, StepOutcome};
+use upgrade_plan::plan::{self, GateAnswer, UpgradePace};
+use upgrade_plan::release_state::{is_completed, started};
+use upgrade_plan::schedule;
+use upgrade_plan::step::StepName;
 
 /// Gates of an upgrade that waits are asked so often at most.
 const ASKED: SignedDuration = SignedDuration::from_secs(60);

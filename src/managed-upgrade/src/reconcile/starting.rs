@@ -14,14 +14,14 @@ use web::update_service::{self, GraphRequest};
 use super::sync::Refreshed;
 use super::{Error, POLL, Pass, UpgradeOperator, VALID, image};
 use crate::architecture::ARCHITECTURE;
-use crate::fleet::client::retry_policy;
-use crate::health;
-use crate::metrics;
+use crate::fleet_client::retry_policy;
 use crate::monitoring;
-use crate::notice::NoticeState;
-use crate::phase::{self, PhaseEvent};
-use crate::schedule::{self, StartDecision};
-use crate::validation::{self, ConfigVerdict, InvalidUpgrade};
+use upgrade_plan::health;
+use upgrade_plan::notice::NoticeState;
+use upgrade_plan::phase::{self, PhaseEvent};
+use upgrade_plan::schedule::{self, StartDecision};
+use upgrade_plan::series;
+use upgrade_plan::validation::{self, ConfigVerdict, InvalidUpgrade};
 
 /// How often the time of an upgrade is compared with the clock, which may be set.
 const CLOCK: SignedDuration = SignedDuration::from_mins(10);
@@ -63,7 +63,7 @@ impl UpgradeOperator {
             verdict.map_err(|invalid| invalid.to_string())
         };
         self.metrics.set(
-            metrics::VALIDATION_FAILED,
+            series::VALIDATION_FAILED,
             &[],
             f64::from(u8::from(verdict.is_err())),
         );

@@ -7,21 +7,21 @@ use chassis::report::Chain;
 use release::Version;
 
 use super::{Pass, UpgradeOperator, running};
-use crate::capacity::{self, CapacityState};
-use crate::commence::{self, CommenceStep};
-use crate::config;
-use crate::health::{self, HealthFinding};
-use crate::history::StepOutcome;
-use crate::hook::{HookState, HookTime};
-use crate::metrics;
 use crate::monitoring::check_dependencies;
-use crate::node_view;
-use crate::notice::NoticeState;
-use crate::release_state::{current_version, is_completed, started};
-use crate::schedule::{self, parse_start};
-use crate::silence::{self, SilenceKind};
-use crate::step::StepName;
-use crate::{upgradeable, window};
+use upgrade_plan::capacity::{self, CapacityState};
+use upgrade_plan::commence::{self, CommenceStep};
+use upgrade_plan::config;
+use upgrade_plan::health::{self, HealthFinding};
+use upgrade_plan::history::StepOutcome;
+use upgrade_plan::hook::{HookState, HookTime};
+use upgrade_plan::node_view;
+use upgrade_plan::notice::NoticeState;
+use upgrade_plan::release_state::{current_version, is_completed, started};
+use upgrade_plan::schedule::{self, parse_start};
+use upgrade_plan::series;
+use upgrade_plan::silence::{self, SilenceKind};
+use upgrade_plan::step::StepName;
+use upgrade_plan::{upgradeable, window};
 
 /// What came of a step, or why it failed.
 type Outcome = Result<StepOutcome, String>;
@@ -206,12 +206,12 @@ impl UpgradeOperator {
         let timeout = pass.config.scale_timeout;
         match capacity::state(&sets, &machines, &nodes, timeout, pass.now) {
             CapacityState::Ready => {
-                self.metrics.set(metrics::SCALING_FAILED, &[], 0.0);
+                self.metrics.set(series::SCALING_FAILED, &[], 0.0);
                 Ok(StepOutcome::Done)
             }
             CapacityState::Waiting(why) => Ok(StepOutcome::Hold(why)),
             CapacityState::TimedOut(why) => {
-                self.metrics.set(metrics::SCALING_FAILED, &[], 1.0);
+                self.metrics.set(series::SCALING_FAILED, &[], 1.0);
                 self.announce(pass, NoticeState::Skipped, &why).await?;
                 Ok(StepOutcome::Done)
             }
@@ -234,7 +234,7 @@ impl UpgradeOperator {
     }
 
     async fn commence(&self, pass: &mut Pass) -> Outcome {
-        self.metrics.set(metrics::WINDOW_BREACHED, &[], 0.0);
+        self.metrics.set(series::WINDOW_BREACHED, &[], 0.0);
         let desired = pass.upgrade.spec.desired.clone();
         if let Some(why) = schedule::closed(&pass.config.windows, pass.now)
             && pass.is_commenced() != Ok(true)
@@ -285,7 +285,7 @@ impl UpgradeOperator {
             self.announce(pass, NoticeState::ControlPlaneFinished, "")
                 .await?;
             self.metrics
-                .set(metrics::CONTROL_PLANE_TIMEOUT, &labels, 0.0);
+                .set(series::CONTROL_PLANE_TIMEOUT, &labels, 0.0);
             return Ok(StepOutcome::Done);
         }
         let began = started(&status, &version);
@@ -293,7 +293,7 @@ impl UpgradeOperator {
         let limit = pass.config.control_plane_time;
         if began.is_some_and(|began| pass.now.duration_since(began) > limit) {
             self.metrics
-                .set(metrics::CONTROL_PLANE_TIMEOUT, &labels, 1.0);
+                .set(series::CONTROL_PLANE_TIMEOUT, &labels, 1.0);
         }
         let asked = pass.version.spec.desired_update.as_ref();
         let asked = asked.map_or("", |update| update.version.as_str());
@@ -345,13 +345,13 @@ impl UpgradeOperator {
         if open.is_empty() {
             self.announce(pass, NoticeState::WorkersFinished, "")
                 .await?;
-            self.metrics.set(metrics::WORKER_TIMEOUT, &labels, 0.0);
+            self.metrics.set(series::WORKER_TIMEOUT, &labels, 0.0);
             return Ok(StepOutcome::Done);
         }
         let known = self.monitoring.silences(&self.requests, pass.now).await?;
         let is_late = silence::has_run_out(&version, &known);
         let value = f64::from(u8::from(is_late));
-        self.metrics.set(metrics::WORKER_TIMEOUT, &labels, value);
+        self.metrics.set(series::WORKER_TIMEOUT, &labels, value);
         open.extend(self.held_drains());
         Ok(StepOutcome::Hold(open.join("; ")))
     }

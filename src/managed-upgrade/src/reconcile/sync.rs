@@ -16,13 +16,13 @@ use serde_json::Value;
 use web::retry::RetryPolicy;
 
 use super::{Pass, UpgradeOperator};
-use crate::fleet::client::{FleetClient, retry_policy};
-use crate::fleet::{self, FleetSettings, FleetState};
-use crate::history;
-use crate::metrics;
-use crate::notice::NoticeState;
-use crate::release_state::is_commenced;
-use crate::step::StepName;
+use crate::fleet_client::{FleetClient, retry_policy};
+use upgrade_plan::fleet::{self, FleetSettings, FleetState};
+use upgrade_plan::history;
+use upgrade_plan::notice::NoticeState;
+use upgrade_plan::release_state::is_commenced;
+use upgrade_plan::series;
+use upgrade_plan::step::StepName;
 
 /// Condition: whether the source of the UpgradeConfig could be read.
 const SOURCE: &str = "ConfigSourceRead";
@@ -310,8 +310,8 @@ impl UpgradeOperator {
     /// Sets the metric of the source, which outlives an UpgradeConfig.
     pub(super) fn publish_source(&self) {
         if let Some(read) = self.source_read() {
-            let read = metrics::seconds(read.as_second());
-            self.metrics.set(metrics::SYNC, &[], read);
+            let read = series::seconds(read.as_second());
+            self.metrics.set(series::SYNC, &[], read);
         }
     }
 }
@@ -360,7 +360,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::fixture::{START, cluster_version, entry, spec};
+    use upgrade_plan::fixture::{START, cluster_version, entry, spec};
 
     #[test]
     fn one_answer_without_an_upgrade_withdraws_none() {

@@ -8,11 +8,11 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::fixture::{START, at, cluster_version, config, entry, spec};
-use crate::hook::HookTime;
 use crate::monitoring::MonitoringSettings;
-use crate::node_keeper::lease::HOLDER;
-use crate::node_view::UpgradeNode;
+use upgrade_plan::fixture::{START, at, cluster_version, config, entry, spec};
+use upgrade_plan::hook::HookTime;
+use upgrade_plan::node_keeper::lease::HOLDER;
+use upgrade_plan::node_view::UpgradeNode;
 
 const CONFIG: &str = "/apis/upgrade.managed.openshift.io/v1alpha1/namespaces/muo/upgradeconfigs/\
                       managed-upgrade-config";

@@ -129,7 +129,7 @@ pub fn judge(
 fn parse_image(image: &str) -> Result<PullSpec, String> {
     let parsed: PullSpec = image
         .parse()
-        .map_err(|error| chassis::report::Chain(&error).to_string())?;
+        .map_err(|error| display::Chain(&error).to_string())?;
     match image.split('/').count() {
         1 | 2 => Err(format!("{image:?} has no registry, namespace and name")),
         _ => Ok(parsed),
@@ -179,7 +179,7 @@ pub fn of_image(label: Option<&str>, current: &Version) -> Result<Version, Inval
 
 fn parse(field: &'static str, text: &str) -> Result<Version, InvalidUpgrade> {
     let parsed = text.parse();
-    parsed.map_err(|error| invalid(field, chassis::report::Chain(&error).to_string()))
+    parsed.map_err(|error| invalid(field, display::Chain(&error).to_string()))
 }
 
 fn check_direction(

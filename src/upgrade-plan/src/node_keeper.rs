@@ -5,18 +5,34 @@
 //! asked only where its kubelet has had its time, or where a person says that the node is off: as
 //! long as a kubelet that is cut off may still run a pod, its successor must not start.
 //!
-//! - [`pods`]: which pods may be removed
 //! - [`lease`]: who removes them
 
 pub mod lease;
-pub mod pods;
 
 use std::fmt;
 
 use jiff::{SignedDuration, Timestamp};
 
-use self::pods::KeptPod;
 use crate::node_view::{DrainStart, UpgradeNode};
+
+/// A pod on a node that is drained.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeptPod {
+    /// Namespace.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+    /// Its uid.
+    pub uid: String,
+    /// Whether it is being deleted.
+    pub is_terminating: bool,
+    /// When its own grace period ends, if it is being deleted.
+    pub ends: Option<Timestamp>,
+    /// Whether it has finalizers.
+    pub has_finalizers: bool,
+    /// Whether a PodDisruptionBudget selects it.
+    pub has_budget: bool,
+}
 
 /// A pod outlives its grace period so long before it is removed without being asked: longer than
 /// Kubernetes takes to notice that a kubelet is gone (50 s).

@@ -13,7 +13,7 @@ use web::{Authorities, ClientSettings, Proxies, WebClient, WebRequest, WebRespon
 
 use crate::architecture::ARCHITECTURE;
 
-use super::{FleetCluster, FleetRoutes, FleetSettings, PolicyState, UpgradePolicy};
+use upgrade_plan::fleet::{FleetCluster, FleetRoutes, FleetSettings, PolicyState, UpgradePolicy};
 
 /// How long an answer may take.
 const ANSWER: Duration = Duration::from_mins(1);

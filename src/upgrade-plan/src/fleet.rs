@@ -1,9 +1,5 @@
 //! The fleet manager (OCM): which upgrade of the cluster its policies ask for, and which states it
 //! takes of one.
-//!
-//! - [`client`]: requests to it
-
-pub mod client;
 
 use api::upgrade::upgrade_config::LONGEST_FORCE_DRAIN_MINUTES;
 use api::upgrade::{DesiredRelease, UpgradeConfigSpec, UpgradeType};

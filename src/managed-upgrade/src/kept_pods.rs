@@ -10,30 +10,12 @@ use pool::selector::Selector;
 use regex::Regex;
 use serde::Deserialize as _;
 use serde_json::Value;
-
-/// A pod on a node that is drained.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeptPod {
-    /// Namespace.
-    pub namespace: String,
-    /// Name.
-    pub name: String,
-    /// Its uid.
-    pub uid: String,
-    /// Whether it is being deleted.
-    pub is_terminating: bool,
-    /// When its own grace period ends, if it is being deleted.
-    pub ends: Option<Timestamp>,
-    /// Whether it has finalizers.
-    pub has_finalizers: bool,
-    /// Whether a PodDisruptionBudget selects it.
-    pub has_budget: bool,
-}
+use upgrade_plan::node_keeper::KeptPod;
 
 /// The pods of a node that may be removed, from objects. Spared are those that the node's daemon
 /// spares, and those that the settings (by namespace) or an annotation exempts. `since` is the
 /// start of the drain.
-pub fn read_pods(
+pub(crate) fn read_pods(
     pods: &[Value],
     budgets: &[Value],
     ignored: &[Regex],
@@ -111,7 +93,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::fixture::at;
+    use upgrade_plan::fixture::at;
 
     #[test]
     fn exempt_pods_stay_and_budgets_protect_those_of_their_namespace() {

@@ -182,7 +182,7 @@ impl WrittenConfig {
     /// # Errors
     /// Where it is none, or which key has a value of another kind.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
-        let said = |error: &dyn std::error::Error| chassis::report::Chain(error).to_string();
+        let said = |error: &dyn std::error::Error| display::Chain(error).to_string();
         let value: Value = serde_saphyr::from_str(text).map_err(|error| {
             // The library draws the place over several lines.
             let text = said(&error);

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::config::OperatorConfig;
 
 /// Alerts of this operator: they must not hold what they report on.
-pub(crate) const OWN_ALERTS: [&str; 5] = [
+pub const OWN_ALERTS: [&str; 5] = [
     "UpgradeConfigValidationFailedSRE",
     "UpgradeClusterCheckFailedSRE",
     "UpgradeControlPlaneUpgradeTimeoutSRE",

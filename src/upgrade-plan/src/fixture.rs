@@ -10,15 +10,15 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use crate::config::OperatorConfig;
 
 /// The time of all tests: minutes count from here.
-pub(crate) const START: Timestamp = Timestamp::constant(1_800_000_000, 0);
+pub const START: Timestamp = Timestamp::constant(1_800_000_000, 0);
 
 /// So many minutes after the start.
-pub(crate) fn at(minutes: i64) -> Timestamp {
+pub fn at(minutes: i64) -> Timestamp {
     START + SignedDuration::from_mins(minutes)
 }
 
 /// A release of the ClusterVersion's history, completed at this minute.
-pub(crate) fn history(version: &str, state: &str, minute: i64) -> HistoryEntry {
+pub fn history(version: &str, state: &str, minute: i64) -> HistoryEntry {
     HistoryEntry {
         state: HistoryState::from(state.to_owned()),
         started_time: Time(at(minute - 5)),
@@ -31,7 +31,7 @@ pub(crate) fn history(version: &str, state: &str, minute: i64) -> HistoryEntry {
 }
 
 /// A cluster that runs a version of stable-4.16, with two updates available.
-pub(crate) fn cluster_version(running: &str) -> ClusterVersion {
+pub fn cluster_version(running: &str) -> ClusterVersion {
     let mut version = ClusterVersion::default();
     "stable-4.16".clone_into(&mut version.spec.channel);
     "6f5d7f3e-0000-4000-8000-000000000001".clone_into(&mut version.spec.cluster_id);
@@ -44,7 +44,7 @@ pub(crate) fn cluster_version(running: &str) -> ClusterVersion {
 }
 
 /// A release with an image of its own.
-pub(crate) fn release(version: &str) -> Release {
+pub fn release(version: &str) -> Release {
     Release {
         version: version.to_owned(),
         image: format!("q/r@sha256:{version}"),
@@ -53,7 +53,7 @@ pub(crate) fn release(version: &str) -> Release {
 }
 
 /// An upgrade to 4.16.4 at the start.
-pub(crate) fn spec() -> UpgradeConfigSpec {
+pub fn spec() -> UpgradeConfigSpec {
     UpgradeConfigSpec {
         r#type: UpgradeType::Osd,
         upgrade_at: START.to_string(),
@@ -68,7 +68,7 @@ pub(crate) fn spec() -> UpgradeConfigSpec {
 }
 
 /// Its entry, begun at the start.
-pub(crate) fn entry(phase: UpgradePhase) -> UpgradeHistoryEntry {
+pub fn entry(phase: UpgradePhase) -> UpgradeHistoryEntry {
     UpgradeHistoryEntry {
         version: "4.16.4".to_owned(),
         preceding_version: "4.16.3".to_owned(),
@@ -82,6 +82,7 @@ pub(crate) fn entry(phase: UpgradePhase) -> UpgradeHistoryEntry {
 }
 
 /// Settings with these lines and the defaults.
-pub(crate) fn config(lines: &str) -> OperatorConfig {
+#[expect(clippy::unwrap_used, reason = "it is for tests")]
+pub fn config(lines: &str) -> OperatorConfig {
     OperatorConfig::parse(&format!("{{nodeDrain: {{timeOut: 45}}, {lines}}}")).unwrap()
 }

@@ -6,7 +6,7 @@ use super::{
 };
 
 /// All metrics with what they are.
-pub(super) const ALL: &[(&str, &str)] = &[
+pub const ALL: &[(&str, &str)] = &[
     (
         VALIDATION_FAILED,
         "Whether the UpgradeConfig cannot be followed.",
@@ -135,7 +135,7 @@ pub(super) const ALL: &[(&str, &str)] = &[
 ];
 
 /// Steps whose time is a metric: metric of the upgrade, if any; of the condition; condition.
-pub(super) const STEPS: &[(&[&str], &str, &str)] = &[
+pub const STEPS: &[(&[&str], &str, &str)] = &[
     (
         &[STARTED],
         "managed_upgrade_condition_notification_start_timestamp",
