@@ -122,7 +122,11 @@ impl Env {
         self.phase_within(Hold::Applying.phase(), DONE_WITHIN)
             .await?;
         self.replace_daemon().await?;
+        self.daemon_says("waiting for what the daemon before began")
+            .await?;
         self.phase(Hold::Applying.phase()).await?;
+        self.node_is("out of service", SOON, |node| !objects::is_in_service(node))
+            .await?;
         self.booted_since(boots, 0)?;
         Hold::Applying.let_go(self.host()?)?;
         self.cluster.all_done(POOL, &target, DONE_WITHIN).await?;

@@ -270,6 +270,19 @@ impl Env {
         Ok(at)
     }
 
+    /// Waits until a line of the daemon's log has these words.
+    pub(crate) async fn daemon_says(&self, words: &str) -> Result<()> {
+        let log = self.cluster.daemon(NODE)?.log();
+        until("the daemon's log", SOON, async || {
+            let text = std::fs::read_to_string(&log)?;
+            let is_said = text.contains(words);
+            Ok(is_said
+                .then_some(())
+                .ok_or_else(|| format!("it does not say: {words}")))
+        })
+        .await
+    }
+
     /// The daemon has begun no update since: it read no configuration, evicted no pod, fetched
     /// nothing.
     pub(crate) fn asked_nothing_since(&self, since: Timestamp) -> Result<()> {

@@ -21,6 +21,7 @@ use node_update::plan::{Attempt, Route, Target};
 use node_update::verify::unexpected_state;
 use node_update::well_known::FORCE_FILE;
 use tokio::sync::watch;
+use tokio::time::sleep;
 
 use super::drain::{DrainNotice, NodeDrain};
 use super::drain_clock::DrainClock;
@@ -227,8 +228,7 @@ impl Agent {
         if let Err(error) = self.adopt().await {
             return Event::Failed(error);
         }
-        let read = || observe::host(&Root::open(&self.root, None)?);
-        match read() {
+        match self.settled_host().await {
             Ok(Some(host)) => {
                 if host.under_way.is_none() {
                     self.say_which_counts(&host.observation.at.config);
@@ -240,7 +240,30 @@ impl Agent {
                 Event::Observed(host.observation)
             }
             Ok(None) => Event::Failed(adopting::no_record()),
-            Err(error) => Event::Failed(Chain(&error).to_string()),
+            Err(error) => Event::Failed(error),
+        }
+    }
+
+    /// Reads the host; `None` if it has no record. A unit that the daemon before started is waited
+    /// for until its attempt is stored, or it ends without one. An error is returned as text.
+    async fn settled_host(&self) -> Result<Option<observe::Host>, String> {
+        let mut waited_for = None;
+        loop {
+            // First the unit, then the journal: what ends in between has stored what it left.
+            let unit = self.helper.running(&apply::VERBS).await;
+            let unit = unit.map_err(|error| Chain(&error).to_string())?;
+            let read = Root::open(&self.root, None).map_err(observe::Error::from);
+            let host = read.and_then(|root| observe::host(&root));
+            let host = host.map_err(|error| Chain(&error).to_string())?;
+            let is_stored = host.as_ref().is_none_or(|host| host.under_way.is_some());
+            if unit.is_none() || is_stored {
+                return Ok(host);
+            }
+            if waited_for != unit {
+                tracing::info!(unit, "waiting for what the daemon before began");
+                waited_for = unit;
+            }
+            sleep(apply::PACE).await;
         }
     }
 

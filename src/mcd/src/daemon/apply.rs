@@ -8,7 +8,13 @@ use node_update::plan::Attempt;
 
 use super::helper::{Helper, Priority};
 use super::publish::Publisher;
-use crate::protocol::{ApplyDetails, HelperOutcome, Verb};
+use crate::protocol::{ApplyDetails, HelperOutcome, Verb, VerbName};
+
+/// What changes the host.
+pub const VERBS: [VerbName; 2] = [VerbName::Apply, VerbName::Rollback];
+
+/// How often a host is read on which one of them runs and no journal is stored yet.
+pub const PACE: Duration = Duration::from_millis(100);
 
 /// How long the words before a reboot may take to get out. They matter less than the reboot: the
 /// node is drained and waits.

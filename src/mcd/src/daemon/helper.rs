@@ -235,10 +235,7 @@ impl Helper {
     /// # Errors
     /// [`Error::Unit`].
     pub async fn stop_left(&self, verbs: &[VerbName]) -> Result<(), Error> {
-        let patterns: Vec<String> = verbs
-            .iter()
-            .map(|verb| unit_name(*verb, &Attempt("*".to_owned())))
-            .collect();
+        let patterns = patterns(verbs);
         let stop = async {
             let systemd = self.systemd().await?;
             for unit in systemd.running(&patterns).await? {
@@ -251,6 +248,20 @@ impl Helper {
             unit: patterns.join(" "),
             source,
         })
+    }
+
+    /// A unit that runs one of these verbs, whichever daemon started it.
+    ///
+    /// # Errors
+    /// [`Error::Unit`].
+    pub async fn running(&self, verbs: &[VerbName]) -> Result<Option<String>, Error> {
+        let patterns = patterns(verbs);
+        let running = async { self.systemd().await?.running(&patterns).await };
+        let running = running.await.map_err(|source| Error::Unit {
+            unit: patterns.join(" "),
+            source,
+        })?;
+        Ok(running.into_iter().next())
     }
 
     /// A connection to the host's systemd. It is opened for each use: an idle daemon holds none.
@@ -326,6 +337,12 @@ fn pace(elapsed: Duration) -> Duration {
 
 fn unit_name(verb: VerbName, attempt: &Attempt) -> String {
     format!("slipway-{verb}-{}.service", attempt.0)
+}
+
+/// Shell patterns of the units that run one of these verbs.
+fn patterns(verbs: &[VerbName]) -> Vec<String> {
+    let any = Attempt("*".to_owned());
+    verbs.iter().map(|verb| unit_name(*verb, &any)).collect()
 }
 
 fn properties<'a>(
