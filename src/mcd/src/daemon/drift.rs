@@ -102,29 +102,32 @@ impl<'a> DriftMonitor<'a> {
         loop {
             self.watched.mark_unchanged();
             let began = Instant::now();
-            let broken = self.agent.mend_record().await;
-            let is_broken = broken.is_some();
-            // First the watch: a change during the check is seen by one of the two.
-            let armed = arm(&self.agent.root);
-            let checked = match broken {
-                // Without its record nothing else of the host can be judged.
-                Some(text) => Ok(Some(text)),
-                None => self.agent.find_drift().await,
-            };
+            let Look {
+                armed,
+                is_record_broken,
+                checked,
+            } = look(
+                &self.agent.root,
+                async || self.agent.mend_record().await,
+                async || self.agent.find_drift().await,
+            )
+            .await;
             // What was read of the configuration is not kept.
             chassis::memory::trim_heap();
             if self.is_over(config) {
                 // What was seen may be of an update under way.
                 return;
             }
+            let is_unchecked = checked.is_err();
             match checked {
                 Ok(drift) => is_drifted = self.tell(drift, is_drifted).await,
                 Err(error) => tracing::warn!(error, "cannot check the host for manual changes"),
             }
             let changed = async {
                 match &armed {
-                    // What it is mended from may come back without a change on the host.
-                    Ok(armed) if is_broken => {
+                    // What it is mended from, or checked by, may come back without a change on the
+                    // host.
+                    Ok(armed) if is_record_broken || is_unchecked => {
                         tokio::select! {
                             _changed = armed.changed() => {}
                             () = sleep(BROKEN) => {}
@@ -192,6 +195,37 @@ impl<'a> DriftMonitor<'a> {
     }
 }
 
+/// What was found of a host, and the watch for what changes after it.
+struct Look {
+    armed: Result<PathWatch, Error>,
+    /// The record could not be mended: nothing else of the host can be judged without it.
+    is_record_broken: bool,
+    /// What differs; an error is returned as text.
+    checked: Result<Option<String>, String>,
+}
+
+/// Mends the record and checks the host, under a watch that begins before either reads: a change in
+/// between is seen by one of the two. A record that is mended is itself a change, after which all
+/// that it names is watched.
+async fn look(
+    root: &Path,
+    mend: impl AsyncFnOnce() -> Option<String>,
+    check: impl AsyncFnOnce() -> Result<Option<String>, String>,
+) -> Look {
+    let armed = arm(root);
+    let broken = mend().await;
+    let is_record_broken = broken.is_some();
+    let checked = match broken {
+        Some(text) => Ok(Some(text)),
+        None => check().await,
+    };
+    Look {
+        armed,
+        is_record_broken,
+        checked,
+    }
+}
+
 /// Watches the host's record, and what it names. A broken one names nothing.
 fn arm(root: &Path) -> Result<PathWatch, Error> {
     let root = Root::open(root, None).map_err(observe::Error::from)?;
@@ -241,4 +275,33 @@ fn paths(expected: &[Expectation], directories: &[String]) -> Vec<String> {
         }
     }
     paths
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_record_that_goes_while_it_is_read_is_a_change() {
+        let host = tempfile::tempdir().unwrap();
+        let record = host.path().join(record::CONFIG.trim_start_matches('/'));
+        std::fs::create_dir_all(record.parent().unwrap()).unwrap();
+        std::fs::File::create(&record).unwrap();
+        let found = look(
+            host.path(),
+            async || {
+                std::fs::remove_file(&record).unwrap();
+                None
+            },
+            async || Err("the host has no record".to_owned()),
+        )
+        .await;
+        assert!(!found.is_record_broken);
+        assert!(found.checked.is_err());
+        let changed = async { found.armed.unwrap().changed().await };
+        tokio::time::timeout(BROKEN, changed)
+            .await
+            .unwrap()
+            .unwrap();
+    }
 }
