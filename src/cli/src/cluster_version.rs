@@ -5,7 +5,7 @@ use api::config::{ClusterVersion, cluster_version};
 use cluster::access::Access;
 use cluster::path;
 
-use crate::object::ClusterObject;
+use crate::decide::object::ClusterObject;
 
 /// Reads ClusterVersion.
 ///

@@ -12,7 +12,7 @@ use anyhow::bail;
 use clap::Args;
 use serde::Serialize;
 
-use crate::blocks::columns;
+use crate::decide::blocks::columns;
 use crate::failure::Ending;
 use crate::output::{ViewForm, show};
 

@@ -17,34 +17,29 @@
 //! - [`explain`]: what each reason, condition, phase and event means
 //! - [`pools`]: what pools and nodes run, want and wait for
 //! - [`kubeconfig`]: options for the cluster that a command asks
-//! - `object`, `cluster_version`: objects of a cluster, and the one that says what it runs
+//! - [`decide`]: what is shown and requested, from values
+//! - `cluster_version`: the object that says what a cluster runs
 //! - [`update_service`]: requests to an update service
-//! - `forecast`: how long the rest of a pool's roll takes
-//! - `blocks`: pieces of text that several views have
 //! - `manual`: shell completion and manual pages
 //! - `payload`: a release image, read
-//! - [`json_template`]: what of a JSON document is printed
 //! - `view`: what is printed, from values
 //! - [`output`]: where it is printed, and in which form
 
 pub mod access;
-mod blocks;
 pub mod cli;
 mod cluster_version;
 mod config_diff;
 mod config_files;
 pub mod config_render;
+pub mod decide;
 pub mod explain;
 pub mod failure;
-mod forecast;
 pub mod graph;
 mod graph_data;
 mod image_extract;
-pub mod json_template;
 pub mod kubeconfig;
 pub mod managed;
 mod manual;
-mod object;
 pub mod output;
 mod payload;
 pub mod pools;

@@ -5,13 +5,9 @@
 //!
 //! - `arguments`: verbs and options
 //! - `hands`: requests
-//! - `request`: what is asked for, and what speaks against it
-//! - `view`: plan and status
 
 pub mod arguments;
 mod hands;
-mod request;
-mod view;
 
 use anyhow::anyhow;
 use jiff::Timestamp;
@@ -19,8 +15,8 @@ use serde_json::json;
 
 use self::arguments::{ManagedArgs, ManagedVerb};
 use self::hands::ManagedHands;
-use self::request::ScheduleDecision;
-use self::view::ManagedView;
+use crate::decide::managed::request::{self, ScheduleDecision};
+use crate::decide::managed::view::ManagedView;
 use crate::failure::Ending;
 use crate::output::{show, warn};
 

@@ -4,15 +4,11 @@
 //! here a second time.
 //!
 //! - `arguments`: options
-//! - `view`: a pool and its nodes, from objects
-//! - `node_view`: one node, from objects
 //! - `watch`: pools and nodes while they change
 //! - `eviction`: which pods a drain would evict, and what the API server answers
 
 pub mod arguments;
 mod eviction;
-mod node_view;
-mod view;
 pub(crate) mod watch;
 
 use anyhow::{Context as _, bail};
@@ -25,9 +21,9 @@ use pool::node::NodeView;
 use serde::Serialize;
 
 use self::arguments::{NodeArgs, PoolArgs};
-use self::node_view::NodeDetails;
-use self::view::PoolDetails;
 use crate::config_diff;
+use crate::decide::pools::node_view::NodeDetails;
+use crate::decide::pools::view::{self, PoolDetails};
 use crate::failure::Ending;
 use crate::output::show;
 

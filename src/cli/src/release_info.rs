@@ -10,8 +10,8 @@ use images::{ImageLocation, Stores};
 use jiff::Timestamp;
 
 use crate::access::{AccessArgs, open};
+use crate::decide::json_template::JsonTemplate;
 use crate::failure::{Several, Usage};
-use crate::json_template::JsonTemplate;
 use crate::kubeconfig::ClusterArgs;
 use crate::output::{print, print_data};
 use crate::payload;

@@ -9,8 +9,8 @@ use release::Version;
 use release::update_graph::UpdateGraph;
 
 use crate::cluster_version;
+use crate::decide::object::{ClusterObject, text};
 use crate::kubeconfig::ClusterArgs;
-use crate::object::{ClusterObject, text};
 use crate::output::warn;
 use crate::update_service::{self, ServiceArgs};
 

@@ -8,8 +8,8 @@ use release::update_graph::DEFAULT_SERVICE;
 use web::update_service::{GraphRequest, graph};
 use web::{Authorities, ClientSettings, Proxies, WebClient};
 
-use crate::blocks::shortened;
 use crate::cluster_version;
+use crate::decide::blocks::shortened;
 use crate::kubeconfig::ClusterArgs;
 
 /// Which update service is asked, and for what.

@@ -1,25 +1,14 @@
 //! `slipway upgrade`: where the cluster is, which updates there are, and the request for one.
 //!
-//! What is printed and asked for is decided from values; only this module and `hands` ask the
-//! cluster.
+//! What is printed and requested is decided in `decide::upgrade`; here are the requests.
 //!
 //! - `arguments`: verbs and options
 //! - `hands`: requests
-//! - `version`, `alert`: what is read of ClusterVersion and of alerts
-//! - `summary`, `recommend`, `status`, `timeline`: views
-//! - `request`: what is changed
 //! - `preflight`: a release is checked before it is requested
 
-mod alert;
 pub mod arguments;
 mod hands;
 mod preflight;
-mod recommend;
-mod request;
-pub mod status;
-mod summary;
-mod timeline;
-mod version;
 
 use std::time::Duration;
 
@@ -30,14 +19,14 @@ use serde_json::json;
 use self::arguments::{PreflightArgs, UpgradeArgs, UpgradeVerb};
 use self::hands::ClusterHands;
 use self::preflight::PreflightWish;
-use self::recommend::{PrecheckReport, RecommendView, RecommendWish};
-use self::request::{UpgradeDecision, UpgradeRefusal};
-use self::status::UpgradeStatus;
-use self::summary::UpgradeSummary;
-use self::timeline::UpdateTimeline;
-use self::version::VersionView;
+use crate::decide::object::ClusterObject;
+use crate::decide::upgrade::recommend::{PrecheckReport, RecommendView, RecommendWish};
+use crate::decide::upgrade::request::{self, UpgradeDecision, UpgradeRefusal};
+use crate::decide::upgrade::status::UpgradeStatus;
+use crate::decide::upgrade::summary::{self, UpgradeSummary};
+use crate::decide::upgrade::timeline::UpdateTimeline;
+use crate::decide::upgrade::version::VersionView;
 use crate::failure::{Ending, Usage};
-use crate::object::ClusterObject;
 use crate::output::{print_or_write, show, warn};
 
 pub(crate) async fn run(arguments: UpgradeArgs) -> anyhow::Result<Ending> {

@@ -146,8 +146,8 @@ mod tests {
     use rcgen::{CertificateParams, DnType, KeyPair, date_time_ymd};
 
     use super::*;
+    use crate::decide::reporting;
     use crate::fixture::read;
-    use crate::reporting;
 
     fn pem(name: &str) -> String {
         let mut params = CertificateParams::default();

@@ -12,9 +12,9 @@ use cluster::lease::Candidacy;
 use operator::cli::{ClientArgs, LeaderArgs};
 use web::prometheus::MetricsServer;
 
+use crate::decide::unused::Retention;
 use crate::duties::Duties;
 use crate::rendering::preview::ReleasePreview;
-use crate::unused::Retention;
 use crate::version::{ReleaseVersion, USER_AGENT};
 
 /// Where a pod has the files of its service account.

@@ -2,13 +2,11 @@
 //!
 //! - `bases`: what of the base configurations is read
 //! - `cluster_wide`: what one object asks for all built-in pools
-//! - `setting`: an object that selects pools, and what is written to it
 //! - `templates`: base configurations of the roles
 //! - `storing`: a generated MachineConfig is made, restored or removed
 
 mod bases;
 mod cluster_wide;
-mod setting;
 mod storing;
 mod templates;
 
@@ -16,8 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use api::machineconfiguration::{ContainerRuntimeConfig, KubeletConfig};
-use chassis::program::BUILD;
-use cluster::cache::Table;
+use cluster::cache::{Cache, Table};
 use cluster::wire;
 use generated::kubelet;
 use generated::object::{GeneratedConfig, SettingOutcome};
@@ -27,12 +24,12 @@ use operator::Next;
 use operator::watch::kept::WholeObject;
 
 use self::bases::BaseFile;
-use self::setting::Setting;
 use self::storing::{Stored, Storing};
 use crate::context::{Context, lock};
-use crate::controller_config;
-use crate::metrics::SettingState;
-use crate::store::{Pool, Snapshot, Store};
+use crate::decide::generating::setting::{self, Setting};
+use crate::decide::{self, controller_config};
+use crate::store::generators::SettingCaches;
+use crate::store::{Snapshot, Store};
 
 /// What is remembered from one reconcile to the next. All of it can be lost.
 #[derive(Debug)]
@@ -69,8 +66,8 @@ struct Fingerprint {
 /// Whether there is anything to generate, or to remove.
 pub(crate) fn has_generated(store: &Store) -> bool {
     !store.generators.tables().is_empty()
-        || templates::source(&store.snapshot()).is_some()
-        || cluster_wide::leftovers(&store.configs.table())
+        || decide::generating::templates::source(&store.snapshot()).is_some()
+        || decide::generating::cluster_wide::leftovers(&store.configs.table())
             .next()
             .is_some()
 }
@@ -156,7 +153,7 @@ impl Generating<'_> {
     }
 
     /// Does for each object what was decided. False where something changed meanwhile.
-    async fn follow_all<S: Setting>(
+    async fn follow_all<S: CachedSetting>(
         &self,
         snapshot: &Snapshot,
         table: &Table<WholeObject<S>>,
@@ -185,7 +182,7 @@ impl Generating<'_> {
 
     /// Gives an object its number and finalizers, stores its MachineConfigs, and reports. False
     /// where a MachineConfig changed meanwhile.
-    async fn follow<S: Setting>(
+    async fn follow<S: CachedSetting>(
         &self,
         snapshot: &Snapshot,
         object: &S,
@@ -233,7 +230,7 @@ impl Generating<'_> {
 
     /// Removes the MachineConfigs of an object but those that it keeps, and their finalizers. The
     /// object as it is then.
-    async fn release<S: Setting>(
+    async fn release<S: CachedSetting>(
         &self,
         snapshot: &Snapshot,
         object: &S,
@@ -295,11 +292,11 @@ fn fingerprint(snapshot: &Snapshot, pools: &[PoolFacts]) -> Fingerprint {
         objects: snapshot.generators.versions(),
         pools: pools.to_vec(),
         configs: configs.collect(),
-        payload: cluster_wide::payload(snapshot)
+        payload: decide::generating::cluster_wide::payload(snapshot)
             .into_iter()
             .map(str::to_owned)
             .collect(),
-        controller_config: templates::source(snapshot).map(|config| {
+        controller_config: decide::generating::templates::source(snapshot).map(|config| {
             let uid = config.metadata.uid.clone().unwrap_or_default();
             (uid, config.metadata.generation.unwrap_or_default())
         }),
@@ -307,57 +304,20 @@ fn fingerprint(snapshot: &Snapshot, pools: &[PoolFacts]) -> Fingerprint {
     }
 }
 
-/// Why a pool cannot be rendered until an administrator corrects an object.
-pub(crate) fn fault(pool: &Pool, snapshot: &Snapshot) -> Option<String> {
-    let facts = PoolFacts::read(&pool.object);
-    templates::fault(&facts, snapshot).or_else(|| cluster_wide::fault(&facts, snapshot))
+/// A kind whose objects select pools, and where they are cached.
+trait CachedSetting: Setting {
+    /// Its cache.
+    fn cache(caches: &SettingCaches) -> &Cache<WholeObject<Self>>;
 }
 
-/// Why a pool waits for an object that selects it, or for a MachineConfig that this build has yet
-/// to make anew.
-pub(crate) fn wait(pool: &Pool, snapshot: &Snapshot) -> Option<String> {
-    let facts = PoolFacts::read(&pool.object);
-    let generators = &snapshot.generators;
-    let kubelet = generators.kubelet_configs.values();
-    let mut kubelet = kubelet.filter_map(|config| setting::wait(config.as_ref(), &facts));
-    let runtime = generators.runtime_configs.values();
-    let mut runtime = runtime.filter_map(|config| setting::wait(config.as_ref(), &facts));
-    kubelet
-        .next()
-        .or_else(|| runtime.next())
-        .or_else(|| outdated(snapshot))
-        .or_else(|| templates::wait(&facts, snapshot))
-        .or_else(|| cluster_wide::wait(&facts, snapshot))
+impl CachedSetting for KubeletConfig {
+    fn cache(caches: &SettingCaches) -> &Cache<WholeObject<Self>> {
+        &caches.kubelet_configs
+    }
 }
 
-/// How far each object that selects pools is: the controller that follows it, the state, its name.
-pub(crate) fn states(snapshot: &Snapshot) -> Vec<SettingState> {
-    let generators = &snapshot.generators;
-    let kubelet = generators.kubelet_configs.values();
-    let kubelet = kubelet.map(|config| setting::state(config.as_ref()));
-    let runtime = generators.runtime_configs.values();
-    let runtime = runtime.map(|config| setting::state(config.as_ref()));
-    kubelet.chain(runtime).collect()
-}
-
-/// A MachineConfig of another build whose object is there, so that it is made anew.
-fn outdated(snapshot: &Snapshot) -> Option<String> {
-    let generators = &snapshot.generators;
-    let is_there = |uid: &str| {
-        let kubelet = generators.kubelet_configs.values();
-        let runtime = generators.runtime_configs.values();
-        let kubelet = kubelet.map(|config| &config.metadata.uid);
-        let mut uids = kubelet.chain(runtime.map(|config| &config.metadata.uid));
-        uids.any(|known| known.as_deref() == Some(uid))
-    };
-    let mut configs = snapshot.configs.values();
-    let config = configs.find(|config| {
-        let controller = config.controller.as_ref();
-        config.generated_by.as_deref().is_some_and(|by| by != BUILD)
-            && controller.is_some_and(|controller| is_there(&controller.uid))
-    })?;
-    Some(format!(
-        "MachineConfig {} is of another build, and is made anew",
-        config.name
-    ))
+impl CachedSetting for ContainerRuntimeConfig {
+    fn cache(caches: &SettingCaches) -> &Cache<WholeObject<Self>> {
+        &caches.runtime_configs
+    }
 }

@@ -18,24 +18,24 @@
 //! - `context`: what every part of the work uses
 //! - [`store`]: what is known of the cluster, kept up to date
 //! - [`configs`]: what is kept of a MachineConfig: never its content
-//! - `controller_config`: what the ControllerConfig says
 //! - `merge_patch`: merge patches of whole objects
 //! - [`stored`]: whether a stored object is what was rendered
 //! - [`watches`]: what is watched, and which work a change wakes
 //! - [`requests`]: the requests to the API server
 //! - [`observed`]: a pool and its nodes at one moment
+//! - [`decide`]: what is decided from one snapshot of the cluster
 //! - [`reconcile`]: one pool: observed, decided, assigned, reported
 //! - [`generating`]: MachineConfigs that other objects ask for
 //! - [`rendering`]: the configuration of a pool
-//! - [`release`]: the release's images, and ClusterOperator `machine-config`
+//! - `operating`: the release's images are taken over, and ClusterOperator `machine-config` is
+//!   written
+//! - `removal`: rendered configurations that nothing uses are removed
 //! - `asking`: what a rollout policy asks for beside the nodes
 //! - [`assign`]: a claimed round, and its assignments
 //! - [`node_objects`]: MachineConfigNodes: what each node is assigned
 //! - [`settings`]: the cluster's settings, and the node disruption policies in force
 //! - [`certificates`]: the certificates that the ControllerConfig has in its bundles
-//! - [`reporting`]: what a pool's status says, and what of it changed
 //! - [`events`]: what is said in events, and when
-//! - [`unused`]: rendered configurations that nothing uses
 //! - [`metrics`]: the metrics of pools and nodes
 
 mod asking;
@@ -44,7 +44,7 @@ pub mod certificates;
 pub mod cli;
 pub mod configs;
 mod context;
-mod controller_config;
+pub mod decide;
 pub mod duties;
 pub mod events;
 #[cfg(test)]
@@ -55,16 +55,15 @@ pub mod metrics;
 pub mod metrics_clients;
 pub mod node_objects;
 pub mod observed;
+mod operating;
 pub mod process;
 pub mod reconcile;
-pub mod release;
+mod removal;
 pub mod rendering;
-pub mod reporting;
 pub mod requests;
 pub mod settings;
 pub mod store;
 pub mod stored;
-pub mod unused;
 pub mod version;
 pub mod watches;
 pub mod work;

@@ -14,6 +14,8 @@ use pool::node::NodeView;
 use pool::rollout::{NotAssigned, RolloutDecision};
 use pool::view::PoolView;
 
+use crate::decide::generating::setting::SettingState;
+
 /// Metrics of one pool.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PoolMetrics {
@@ -33,17 +35,6 @@ pub struct PoolMetrics {
     pub is_paused: bool,
     /// Its conditions: type, and whether it holds.
     pub conditions: Vec<(String, bool)>,
-}
-
-/// How far an object that selects pools is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SettingState {
-    /// What follows it.
-    pub controller: &'static str,
-    /// `Accepted`, `Refused` or `Waiting`.
-    pub state: &'static str,
-    /// Its name.
-    pub object: String,
 }
 
 impl PoolMetrics {

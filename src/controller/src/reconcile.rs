@@ -31,20 +31,22 @@ use crate::asking::{self, Asked};
 use crate::assign::{Assigner, Round};
 use crate::certificates;
 use crate::context::{Context, WRITES, lock};
+use crate::decide;
+use crate::decide::reporting;
+use crate::decide::unused::Retention;
 use crate::duties::Duties;
 use crate::events::{Unlabelled, UntoldAssignments};
 use crate::generating::{self, Generating, GeneratingState};
 use crate::metrics::ControllerMetrics;
 use crate::node_objects::{self, AnnouncedCertificates};
 use crate::observed::Observed;
-use crate::release::operating::{Operating, ReleaseState};
-use crate::rendering::{self, Last, inputs};
-use crate::reporting;
+use crate::operating::{Operating, ReleaseState};
+use crate::removal;
+use crate::rendering::{self, Last};
 use crate::requests::Requests;
 use crate::settings;
 use crate::store::{Pool, SettingsMeta, Snapshot, Store};
 use crate::stored::{self, CheckedTarget};
-use crate::unused::{self, Retention};
 use crate::version::USER_AGENT;
 use crate::work::Work;
 
@@ -137,7 +139,7 @@ impl Reconcile for Controller {
             Work::NodeObjects => {
                 Ok(node_objects::reconcile(&self.context, &self.announced, &snapshot).await)
             }
-            Work::Unused => Ok(unused::remove(&self.context, self.retention, &snapshot).await),
+            Work::Unused => Ok(removal::remove(&self.context, self.retention, &snapshot).await),
             Work::Settings => settings::reconcile_kept(&self.context, &self.settled).await,
             Work::Certificates => certificates::reconcile(&self.context).await,
             Work::Generated => {
@@ -276,12 +278,12 @@ impl Controller {
         pool.view.hold = self.hold(snapshot, &pool).await?;
         follow_policy(snapshot, &mut pool.view);
         pool.view.leader.clone_from(&self.node);
-        let has_streams = inputs::has_streams(snapshot);
+        let has_streams = decide::rendering::has_streams(snapshot);
         let objects = snapshot.foreign.objects();
         let unhandled = unhandled(&pool.object, &pool.view, has_streams, objects);
         let worker = snapshot.pools.get("worker");
         let worker = worker.map(AsRef::as_ref);
-        let stream = inputs::stream(&pool, worker).filter(|_| has_streams);
+        let stream = decide::rendering::stream(&pool, worker).filter(|_| has_streams);
         let config = snapshot.controller_config();
         let facts = ClusterFacts {
             topology: config.and_then(|config| config.spec.control_plane_topology()),
@@ -412,7 +414,7 @@ impl Controller {
         if let Some(hold) = hold(&pool.view, objects) {
             return Ok(Some(hold));
         }
-        if inputs::is_without_base(pool, snapshot) {
+        if decide::rendering::is_without_base(pool, snapshot) {
             return Ok(Some(Hold::MissingBase));
         }
         let target = pool.view.target.as_deref();
@@ -495,7 +497,7 @@ impl Controller {
     fn forget_deleted(&self, snapshot: &Snapshot) {
         self.context
             .metrics
-            .set_settings(generating::states(snapshot));
+            .set_settings(decide::generating::states(snapshot));
         self.context
             .metrics
             .set_image_modes(snapshot.foreign.os_configs.values().count());

@@ -11,14 +11,13 @@ use machineconfig::render::{Base, Rendered, Source, render};
 use pool::selector::Selector;
 use tokio::time::Instant;
 
-use self::inputs::{Inputs, Preparation, SourceVersion, missing, prepare};
 use crate::configs::ConfigMeta;
+use crate::decide::rendering::{Inputs, Preparation, SourceVersion, missing, prepare};
 use crate::events::Announcement;
 use crate::requests::Requests;
 use crate::store::{Pool, Snapshot};
 use crate::stored::ObjectState;
 
-pub mod inputs;
 pub mod preview;
 mod publishing;
 mod rejection;

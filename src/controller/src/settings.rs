@@ -24,7 +24,7 @@ use node_update::disruption::{Action, Error, Policies, merge};
 use operator::Next;
 
 use crate::context::{Context, lock};
-use crate::reporting;
+use crate::decide::reporting;
 use crate::requests::Requests;
 use crate::store::SettingsMeta;
 

@@ -17,9 +17,9 @@ use pool::membership::partner;
 use pool::node::NodeView;
 
 use crate::configs::ConfigMeta;
+use crate::decide::release::status;
 use crate::duties::Duties;
 use crate::node_objects;
-use crate::release::status;
 use crate::store::daemons;
 use crate::store::release_maps::{COMPONENT_IMAGES, OS_IMAGE};
 use crate::store::{

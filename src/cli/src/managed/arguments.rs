@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use super::request::ScheduleWish;
+use crate::decide::managed::request::ScheduleWish;
 use crate::kubeconfig::ClusterArgs;
 
 /// `slipway managed`.

@@ -4,36 +4,12 @@ use cluster::access::Access;
 use cluster::wire;
 use futures::{StreamExt as _, stream};
 use node::drain::{EvictionAnswer, Pod, Verdict, judge, pods_of, try_eviction};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
+
+use crate::decide::pools::node_view::{EvictionTrial, TrialOutcome};
 
 /// Evictions that are tried at once.
 const CONCURRENCY: usize = 8;
-
-/// A pod that a drain evicts or waits for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct EvictionTrial {
-    /// `namespace/name`.
-    pub(super) pod: String,
-    pub(super) outcome: TrialOutcome,
-    /// The PodDisruptionBudget that refuses.
-    pub(super) budget: Option<String>,
-    /// What the API server said, where it did not accept.
-    pub(super) message: String,
-}
-
-/// What came of the trial of an eviction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub(super) enum TrialOutcome {
-    /// The API server refuses it now.
-    Blocked,
-    /// The API server did not answer the question.
-    Unknown,
-    /// The pod is being deleted; a drain waits for it.
-    Terminating,
-    /// It would be evicted.
-    Evictable,
-}
 
 #[derive(Deserialize)]
 struct Pods {

@@ -23,9 +23,9 @@ use tokio::time::Instant;
 
 use super::arguments::WatchArgs;
 use super::read;
-use super::view;
+use crate::decide::object::{ClusterObject, ObjectCondition};
+use crate::decide::pools::view;
 use crate::failure::Ending;
-use crate::object::{ClusterObject, ObjectCondition};
 use crate::output::{ViewForm, print, print_data};
 
 /// Least time between two reads.

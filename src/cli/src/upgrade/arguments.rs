@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use release::Version;
 
-use super::request::UpgradeWish;
-use super::status::StatusDetails;
+use crate::decide::upgrade::request::UpgradeWish;
+use crate::decide::upgrade::status::StatusDetails;
 use crate::kubeconfig::ClusterArgs;
 
 /// `slipway upgrade`.

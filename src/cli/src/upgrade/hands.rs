@@ -18,12 +18,12 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use super::alert::AlertView;
-use super::status::ClusterSnapshot;
-use super::timeline::TimelineInputs;
 use crate::cluster_version;
+use crate::decide::object::{ClusterObject, text};
+use crate::decide::upgrade::alert::AlertView;
+use crate::decide::upgrade::status::ClusterSnapshot;
+use crate::decide::upgrade::timeline::TimelineInputs;
 use crate::kubeconfig::ClusterArgs;
-use crate::object::{ClusterObject, text};
 
 /// The Deployment of the machine-config operator, and its container whose image is the operator's;
 /// others may stand before it.

@@ -11,10 +11,10 @@ use tokio::time::Instant;
 
 use super::arguments::PreflightArgs;
 use super::hands::ClusterHands;
-use super::request::{UpgradeDecision, check_image};
+use crate::decide::object::ClusterObject;
+use crate::decide::upgrade::request::{UpgradeDecision, check_image};
 use crate::failure::{Ending, Usage};
 use crate::kubeconfig::ClusterArgs;
-use crate::object::ClusterObject;
 use crate::output::show;
 
 /// Time between two looks at the outcome.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 
 use super::table::table;
-use crate::blocks::duration;
+use crate::decide::blocks::duration;
 
 /// Stands for what is not known.
 const UNKNOWN: &str = "unknown";

@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use super::Generating;
 use crate::context::lock;
-use crate::controller_config;
+use crate::decide::controller_config;
 use crate::events;
 use crate::store::Snapshot;
 

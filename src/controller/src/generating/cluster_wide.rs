@@ -2,19 +2,14 @@
 //! an object has no status of its own here; what is wrong with it is in the conditions of the
 //! pools.
 
-use std::sync::Arc;
-
-use chassis::program::BUILD;
-use cluster::cache::Table;
 use cluster::wire;
-use generated::object::GeneratedConfig;
 use generated::pools::PoolFacts;
-use generated::registries::{self, RegistryFacts};
-use generated::{features, node_settings};
+use generated::{features, node_settings, registries as source};
 
 use super::Generating;
-use super::storing::{self, Storing};
-use crate::store::{Configs, Snapshot};
+use super::storing::Storing;
+use crate::decide::generating::cluster_wide::{leftovers, registries, registry_facts};
+use crate::store::Snapshot;
 
 impl Generating<'_> {
     /// Stores what is asked for, and removes what is not any more. False where something changed
@@ -31,7 +26,7 @@ impl Generating<'_> {
                 return Ok(true);
             }
         };
-        for why in registries::refused_policies(&registry_facts(snapshot)) {
+        for why in source::refused_policies(&registry_facts(snapshot)) {
             tracing::warn!(reason = why, "images of a namespace are rejected");
         }
         let generators = &snapshot.generators;
@@ -65,119 +60,5 @@ impl Generating<'_> {
             self.remove_generated(snapshot, &name).await?;
         }
         Ok(is_done)
-    }
-}
-
-/// Images of the release, which every node pulls.
-pub(super) fn payload(snapshot: &Snapshot) -> Vec<&str> {
-    let spec = snapshot.controller_config().map(|config| &config.spec);
-    let images = spec.map(|spec| {
-        [
-            spec.release_image.as_str(),
-            spec.base_os_container_image.as_str(),
-        ]
-    });
-    let mut images: Vec<&str> = images.into_iter().flatten().collect();
-    images.retain(|image| !image.is_empty());
-    images
-}
-
-fn registries(snapshot: &Snapshot, pools: &[PoolFacts]) -> Result<Vec<GeneratedConfig>, String> {
-    registries::plan(&registry_facts(snapshot), pools)
-}
-
-fn registry_facts(snapshot: &Snapshot) -> RegistryFacts<'_> {
-    let generators = &snapshot.generators;
-    RegistryFacts {
-        image: generators.images.values().next().map(Arc::as_ref),
-        digest: generators
-            .digest_mirrors
-            .values()
-            .map(Arc::as_ref)
-            .collect(),
-        tag: generators.tag_mirrors.values().map(Arc::as_ref).collect(),
-        content_source: generators
-            .content_sources
-            .values()
-            .map(Arc::as_ref)
-            .collect(),
-        cluster_policies: generators
-            .cluster_policies
-            .values()
-            .map(Arc::as_ref)
-            .collect(),
-        image_policies: generators
-            .image_policies
-            .values()
-            .map(|entry| &entry.policy)
-            .collect(),
-        payload: payload(snapshot),
-    }
-}
-
-/// How names of what is generated for no object alone begin and end. `99-…-generated-kubelet` is a
-/// KubeletConfig's.
-const NAMES: [(&str, &str); 3] = [
-    ("97-", "-generated-kubelet"),
-    ("99-", "-generated-registries"),
-    ("98-", "-generated-kubelet"),
-];
-
-/// What this build generated for no object alone.
-pub(super) fn leftovers(configs: &Table<Configs>) -> impl Iterator<Item = &str> {
-    let configs = configs.values().filter(|config| {
-        config.generated_by.as_deref() == Some(BUILD)
-            && config.controller.is_none()
-            && NAMES
-                .iter()
-                .any(|(start, end)| config.name.starts_with(start) && config.name.ends_with(end))
-    });
-    configs.map(|config| config.name.as_str())
-}
-
-/// Why a pool cannot be rendered until an administrator corrects an object.
-pub(super) fn fault(facts: &PoolFacts, snapshot: &Snapshot) -> Option<String> {
-    if !facts.is_built_in() || snapshot.generators.is_empty() {
-        return None;
-    }
-    let wanted = match registries(snapshot, std::slice::from_ref(facts)) {
-        Ok(wanted) => wanted,
-        Err(why) => return Some(why),
-    };
-    let settings = snapshot.generators.node_settings.values().next();
-    if let Some(Err(why)) = settings.map(|settings| node_settings::read(settings)) {
-        return Some(why);
-    }
-    let mut names = wanted.iter().map(|config| config.name.clone()).collect();
-    add_features(&mut names, facts, snapshot);
-    names.iter().find_map(|name| {
-        let known = snapshot.configs.get(name)?;
-        storing::foreign(known, None)
-    })
-}
-
-/// Why a pool waits for what is asked for: it is not stored yet, or by another build.
-pub(super) fn wait(pool: &PoolFacts, snapshot: &Snapshot) -> Option<String> {
-    let wanted = registries(snapshot, std::slice::from_ref(pool)).ok()?;
-    let mut names = wanted.into_iter().map(|config| config.name).collect();
-    add_features(&mut names, pool, snapshot);
-    let missing = names.into_iter().find(|name| {
-        let known = snapshot.configs.get(name);
-        known.is_none_or(|known| known.generated_by.as_deref() != Some(BUILD))
-    })?;
-    Some(format!("MachineConfig {missing} is not generated yet"))
-}
-
-/// Adds the names of what node settings ask for, and feature gates, where there is a base to lay
-/// them over.
-fn add_features(names: &mut Vec<String>, pool: &PoolFacts, snapshot: &Snapshot) {
-    let has_gates = snapshot.generators.feature_gates.values().next().is_some();
-    let has_settings = snapshot.generators.node_settings.values().next().is_some();
-    if has_settings && pool.is_built_in() {
-        names.push(node_settings::config_name(&pool.name));
-    }
-    let base = format!("01-{}-kubelet", pool.role());
-    if has_gates && pool.is_built_in() && snapshot.configs.get(&base).is_some() {
-        names.push(features::config_name(&pool.name));
     }
 }

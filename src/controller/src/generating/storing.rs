@@ -6,12 +6,12 @@ use cluster::cache::WatchEvent;
 use cluster::objects::Precondition;
 use cluster::wire;
 use generated::object::GeneratedConfig;
-use generated::templates;
 use serde_json::{Value, json};
 
 use super::Generating;
 use crate::configs::ConfigMeta;
 use crate::context::lock;
+use crate::decide::generating::ownership::foreign;
 use crate::merge_patch::replacement;
 use crate::store::Snapshot;
 
@@ -129,28 +129,4 @@ impl Generating<'_> {
         self.context.store.configs.apply(WatchEvent::Deleted(known));
         Ok(())
     }
-}
-
-/// Why a MachineConfig of the name was not generated, if so. Which object of a kind controls it
-/// matters not: one of the same name that was deleted may have left it.
-pub(super) fn foreign(known: &ConfigMeta, maker: Option<&str>) -> Option<String> {
-    let fault = match maker {
-        // OpenShift's MCO makes others for the same object: they stay as they are.
-        Some(kind) if kind == templates::MAKER && !known.is_base_template => {
-            Some("it is not of this controller's templates".to_owned())
-        }
-        Some(kind) => {
-            let controller = known.controller.as_ref();
-            let is_its = controller.is_some_and(|controller| controller.kind == kind);
-            (!is_its).then(|| format!("no {kind} controls it"))
-        }
-        None => known
-            .generated_by
-            .is_none()
-            .then(|| "no controller generated it".to_owned()),
-    }?;
-    Some(format!(
-        "MachineConfig {} is there, and {fault}: delete it, and it is generated",
-        known.name
-    ))
 }

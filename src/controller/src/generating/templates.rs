@@ -1,27 +1,15 @@
 //! Base configurations of the roles: made from the ControllerConfig, where its platform is built.
 
 use api::machineconfiguration::{ControllerConfig, controller_config};
-use chassis::program::BUILD;
 use cluster::wire;
 use generated::pools::PoolFacts;
-use generated::templates::{self, PullSecret};
+use generated::templates;
 
 use super::Generating;
-use super::storing::{self, Storing};
-use crate::release::images;
+use super::storing::Storing;
+use crate::decide::generating::templates::{secret, source};
+use crate::decide::release::images;
 use crate::store::Snapshot;
-
-/// The ControllerConfig that base configurations are made from.
-pub(super) fn source(snapshot: &Snapshot) -> Option<&ControllerConfig> {
-    let config = snapshot.controller_config()?;
-    templates::is_made_of(config).then_some(config)
-}
-
-/// The Secret by which nodes pull images.
-fn secret(snapshot: &Snapshot) -> Option<&PullSecret> {
-    let known = snapshot.pull_secrets.get(templates::PULL_SECRET.1)?;
-    Some(&known.secret)
-}
 
 impl Generating<'_> {
     /// Stores the base configurations, and says on the ControllerConfig that they are there. False
@@ -71,29 +59,4 @@ impl Generating<'_> {
         }
         Ok(true)
     }
-}
-
-/// Why base configurations cannot be made, if so.
-pub(super) fn fault(pool: &PoolFacts, snapshot: &Snapshot) -> Option<String> {
-    let pools = std::slice::from_ref(pool);
-    templates::plan(source(snapshot)?, pools, secret(snapshot)).err()
-}
-
-/// Why a pool waits for its base configurations: one is not there yet, or is of another build. A
-/// custom pool waits for the workers'.
-pub(super) fn wait(pool: &PoolFacts, snapshot: &Snapshot) -> Option<String> {
-    source(snapshot)?;
-    let is_there = |role: &str| snapshot.pools.get(role).is_some();
-    if !is_there(pool.role()) {
-        return None;
-    }
-    let names = templates::config_names(pool.role());
-    let missing = names.into_iter().find(|name| {
-        let known = snapshot.configs.get(name);
-        known.is_none_or(|known| {
-            storing::foreign(known, Some(templates::MAKER)).is_none()
-                && known.generated_by.as_deref() != Some(BUILD)
-        })
-    })?;
-    Some(format!("MachineConfig {missing} is not generated yet"))
 }

@@ -14,10 +14,10 @@ use pool::view::PoolView;
 use super::Controller;
 use crate::assign::Round;
 use crate::context::lock;
+use crate::decide::reporting;
 use crate::events::{self, Announcement, Unlabelled, announce, on_status};
 use crate::metrics::PoolMetrics;
 use crate::observed::Observed;
-use crate::reporting;
 use crate::store::{Pool, Snapshot};
 
 /// How often the status of a pool says how far a rollout is: of many nodes one is done each moment.

@@ -17,8 +17,9 @@ use pool::selector::Selector;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::{API_VERSION, NO_SELECTOR, inputs, merge, none_found, rejection, source};
-use crate::release::images::ReleaseImages;
+use super::{API_VERSION, NO_SELECTOR, merge, none_found, rejection, source};
+use crate::decide;
+use crate::decide::release::images::ReleaseImages;
 use crate::requests::Requests;
 use crate::store::Pool;
 use crate::store::release_maps::{COMPONENT_IMAGES, OS_IMAGE};
@@ -157,7 +158,7 @@ impl ReleasePreview {
             Ok(rendered) => rendered,
             Err(why) => return Ok(Err(why)),
         };
-        let stream = inputs::stream(pool, worker);
+        let stream = decide::rendering::stream(pool, worker);
         let rejected = rejection::of(requests, pool, &sources, &rendered, stream.as_deref());
         Ok(rejected.await?.map_or(Ok(rendered), Err))
     }

@@ -11,9 +11,9 @@ use pool::view::PoolView;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 
-use super::inputs::Inputs;
 use super::{API_VERSION, RenderOutcome};
 use crate::configs::ConfigMeta;
+use crate::decide::rendering::Inputs;
 use crate::events::Announcement;
 use crate::requests::Requests;
 use crate::store::{Pool, Snapshot};

@@ -1,7 +1,7 @@
 use serde_json::json;
 
-use super::super::view::tests::{moment, pool, workers};
 use super::*;
+use crate::decide::pools::view::tests::{moment, pool, workers};
 
 fn progressing(status: &str) -> ClusterObject {
     ClusterObject(json!({"status": {"conditions": [

@@ -3,6 +3,7 @@
 use ignition::content;
 
 use super::*;
+use crate::decide;
 
 const KUBELET_CONFIGS: &str = "/apis/machineconfiguration.openshift.io/v1/kubeletconfigs";
 const CONFIGS: &str = "/apis/machineconfiguration.openshift.io/v1/machineconfigs";
@@ -148,17 +149,17 @@ async fn a_refused_one_is_reported_once_and_its_pool_waits_while_others_go_on() 
     let waits = |cluster: &Cluster| {
         let snapshot = cluster.snapshot();
         let pool = snapshot.pools.get("worker").unwrap();
-        rendering::inputs::prepare(pool, &snapshot)
+        decide::rendering::prepare(pool, &snapshot)
     };
     let expected = format!("KubeletConfig pods has not completed: {why}");
     assert_eq!(
         waits(&cluster),
-        rendering::inputs::Preparation::Wait(expected)
+        decide::rendering::Preparation::Wait(expected)
     );
     cluster.pools[0]["metadata"]["labels"] = json!({ "size": "large" });
     assert!(matches!(
         waits(&cluster),
-        rendering::inputs::Preparation::Inputs(_)
+        decide::rendering::Preparation::Inputs(_)
     ));
     assert_eq!(sources.len(), 1);
 }
@@ -237,10 +238,10 @@ fn mirror_set(source: &str) -> Value {
     })
 }
 
-fn prepared(cluster: &Cluster) -> rendering::inputs::Preparation {
+fn prepared(cluster: &Cluster) -> decide::rendering::Preparation {
     let snapshot = cluster.snapshot();
     let pool = snapshot.pools.get("worker").unwrap();
-    rendering::inputs::prepare(pool, &snapshot)
+    decide::rendering::prepare(pool, &snapshot)
 }
 
 #[tokio::test(start_paused = true)]
@@ -251,7 +252,7 @@ async fn mirrors_are_generated_for_built_in_pools_and_removed_with_the_last_obje
     let waits = format!("MachineConfig {name} is not generated yet");
     assert_eq!(
         prepared(&cluster),
-        rendering::inputs::Preparation::Wait(waits)
+        decide::rendering::Preparation::Wait(waits)
     );
     let object = cluster_wide_object(&cluster);
     let mut created = object.clone();
@@ -267,7 +268,7 @@ async fn mirrors_are_generated_for_built_in_pools_and_removed_with_the_last_obje
     cluster.configs.push(metadata(&created));
     assert!(matches!(
         prepared(&cluster),
-        rendering::inputs::Preparation::Inputs(_)
+        decide::rendering::Preparation::Inputs(_)
     ));
     cluster.digest_mirrors.clear();
     let options = json!({
@@ -300,15 +301,15 @@ async fn a_bad_mirror_is_named_by_built_in_pools_and_changes_nothing() {
     let why = "ImageDigestMirrorSet mirrors: spec.imageDigestMirrors[0].source: \"https://quay.io\" has a scheme: write the host alone";
     assert_eq!(
         prepared(&cluster),
-        rendering::inputs::Preparation::Impossible(why.to_owned())
+        decide::rendering::Preparation::Impossible(why.to_owned())
     );
     generate(&cluster, vec![], 2).await;
     cluster.pools[0]["metadata"]["name"] = json!("edge");
     let snapshot = cluster.snapshot();
     let pool = snapshot.pools.get("edge").unwrap();
-    let custom = rendering::inputs::prepare(pool, &snapshot);
+    let custom = decide::rendering::prepare(pool, &snapshot);
     assert!(
-        matches!(custom, rendering::inputs::Preparation::Inputs(_)),
+        matches!(custom, decide::rendering::Preparation::Inputs(_)),
         "{custom:?}"
     );
 }
@@ -322,7 +323,7 @@ async fn a_user_of_the_name_is_left_alone_and_named() {
     let why = "MachineConfig 99-worker-generated-registries is there, and no controller generated it: delete it, and it is generated";
     assert_eq!(
         prepared(&cluster),
-        rendering::inputs::Preparation::Impossible(why.to_owned())
+        decide::rendering::Preparation::Impossible(why.to_owned())
     );
     generate(&cluster, vec![], 2).await;
 }
@@ -414,7 +415,7 @@ async fn a_pool_waits_for_its_base_configurations_and_names_a_field_that_is_refu
     let why = "MachineConfig 00-worker is not generated yet";
     assert_eq!(
         prepared(&cluster),
-        rendering::inputs::Preparation::Wait(why.to_owned())
+        decide::rendering::Preparation::Wait(why.to_owned())
     );
     let made = templates(&config);
     cluster
@@ -422,13 +423,13 @@ async fn a_pool_waits_for_its_base_configurations_and_names_a_field_that_is_refu
         .extend(made.iter().map(|object| metadata(&stored(object))));
     assert!(matches!(
         prepared(&cluster),
-        rendering::inputs::Preparation::Inputs(_)
+        decide::rendering::Preparation::Inputs(_)
     ));
     cluster.controller_configs[0]["spec"]["clusterDNSIP"] = json!("");
     let why = "ControllerConfig machine-config-controller: spec.clusterDNSIP is empty, and kubelets need it";
     assert_eq!(
         prepared(&cluster),
-        rendering::inputs::Preparation::Impossible(why.to_owned())
+        decide::rendering::Preparation::Impossible(why.to_owned())
     );
 }
 

@@ -1,0 +1,7 @@
+//! Pools and nodes.
+//!
+//! - [`view`]: a pool and its nodes, from objects
+//! - [`node_view`]: one node, from objects
+
+pub(crate) mod node_view;
+pub(crate) mod view;

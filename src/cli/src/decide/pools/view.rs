@@ -1,0 +1,368 @@
+//! A pool and its nodes, from objects.
+
+use api::condition::ConditionStatus;
+use api::machineconfiguration::MachineConfigPool;
+use api::machineconfiguration::label::role;
+use api::machineconfiguration::machine_config_pool::{PoolCondition, PoolConditionType};
+use api::machineconfiguration::node_status::Reading;
+use jiff::Timestamp;
+use pool::budget::budget;
+use pool::membership::Membership;
+use pool::node::NodeView;
+use pool::view::PoolView;
+use serde::Serialize;
+
+use crate::decide::blocks::{columns, duration, first_line, rounded};
+use crate::decide::forecast::{RollFacts, RollForecast, forecast};
+
+/// Conditions of a pool that name a fault, most important first.
+const FAULTS: [PoolConditionType; 5] = [
+    PoolConditionType::NodeDegraded,
+    PoolConditionType::RenderDegraded,
+    PoolConditionType::RolloutDegraded,
+    PoolConditionType::ImageBuildDegraded,
+    PoolConditionType::PinnedImageSetsDegraded,
+];
+
+/// A pool: what it runs and wants, and what its nodes wait for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PoolDetails {
+    name: String,
+    is_paused: bool,
+    max_unavailable: String,
+    /// The rendered configuration that nodes are to reach.
+    target: Option<String>,
+    /// The rendered configuration that all nodes run.
+    current: Option<String>,
+    nodes: usize,
+    updated: usize,
+    out_of_service: usize,
+    failed: usize,
+    /// Whether its status is of an older generation of the pool.
+    is_behind: bool,
+    faults: Vec<PoolFinding>,
+    /// Which nodes wait for their assignment, and for what: the controller's decision.
+    waiting: Option<PoolFinding>,
+    /// When its roll is over; none while it rolls nothing, or if that cannot be known.
+    forecast: Option<RollForecast>,
+    /// Why there is no forecast of its roll.
+    no_forecast: Option<String>,
+    members: Vec<NodeRow>,
+}
+
+/// What a condition of a pool reports.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct PoolFinding {
+    r#type: String,
+    reason: String,
+    message: String,
+    /// Seconds since when.
+    since_seconds: Option<i64>,
+}
+
+/// A node in the table of its pool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct NodeRow {
+    name: String,
+    state: &'static str,
+    phase: Option<String>,
+    /// Seconds since when it is in that phase.
+    since_seconds: Option<i64>,
+    /// Why it cannot take work.
+    unready: Vec<String>,
+    current: Option<String>,
+    desired: Option<String>,
+    is_updated: bool,
+    waits_for: Option<String>,
+    reason: String,
+}
+
+/// All pools, by name with the control plane's first, and a sentence for each node that none
+/// manages.
+pub(crate) fn pools(
+    pools: &[MachineConfigPool],
+    nodes: &[NodeView],
+    now: Timestamp,
+) -> (Vec<PoolDetails>, Vec<String>) {
+    let views: Vec<PoolView> = pools.iter().map(PoolView::parse).collect();
+    let sorted = Membership::sort(nodes, &views);
+    let paired = pools.iter().zip(&views);
+    let mut details: Vec<PoolDetails> = paired
+        .map(|(pool, view)| PoolDetails::new(pool, view, sorted.of(&view.name), now))
+        .collect();
+    details.sort_by(|one, other| {
+        let key = |pool: &PoolDetails| (pool.name != role::MASTER, pool.name.clone());
+        key(one).cmp(&key(other))
+    });
+    let conflicts = sorted.conflicts.iter().map(ToString::to_string);
+    let orphans = sorted
+        .orphans
+        .iter()
+        .map(|node| format!("node {node} was managed, and no pool selects it any more"));
+    (details, conflicts.chain(orphans).collect())
+}
+
+/// All pools as text.
+pub(crate) fn text(pools: &[PoolDetails], unmanaged: &[String]) -> String {
+    let mut blocks: Vec<String> = pools.iter().map(PoolDetails::text).collect();
+    if !unmanaged.is_empty() {
+        blocks.push(unmanaged.join("\n") + "\n");
+    }
+    blocks.join("\n")
+}
+
+/// Seconds from then to now.
+pub(crate) fn seconds_since(now: Timestamp, then: Timestamp) -> i64 {
+    now.as_second() - then.as_second()
+}
+
+impl PoolDetails {
+    fn new(
+        pool: &MachineConfigPool,
+        view: &PoolView,
+        members: &[&NodeView],
+        now: Timestamp,
+    ) -> Self {
+        let status = pool.status.clone().unwrap_or_default();
+        let holds = |r#type: &PoolConditionType| {
+            status
+                .condition(r#type)
+                .filter(|condition| condition.status == ConditionStatus::True)
+                .map(|condition| PoolFinding::new(condition, now))
+        };
+        let target = view.target.clone();
+        let faults: Vec<PoolFinding> = FAULTS.iter().filter_map(holds).collect();
+        let updating = status.condition(&PoolConditionType::Updating);
+        let rolls = !view.is_paused
+            && updating.is_some_and(|updating| updating.status == ConditionStatus::True);
+        let began = updating.and_then(|updating| updating.last_transition_time.clone());
+        let forecast = (began.filter(|_| rolls)).and_then(|began| {
+            let facts = roll(view, members, began.0)?;
+            Some(forecast(&facts, now))
+        });
+        let (forecast, no_forecast) = match forecast {
+            Some(Ok(forecast)) => (Some(forecast), None),
+            Some(Err(why)) => (None, Some(why)),
+            None => (None, None),
+        };
+        let mut members: Vec<NodeRow> = members
+            .iter()
+            .map(|node| NodeRow::new(node, target.as_deref(), now))
+            .collect();
+        members.sort_by(|one, other| one.name.cmp(&other.name));
+        let count = |count: i32| usize::try_from(count).unwrap_or_default();
+        Self {
+            name: view.name.clone(),
+            is_paused: view.is_paused,
+            max_unavailable: view
+                .max_unavailable
+                .as_ref()
+                .map_or_else(|| "1".to_owned(), |max| max.to_string().replace('"', "")),
+            current: status.configuration.name().map(ToOwned::to_owned),
+            target,
+            nodes: members.len(),
+            updated: members.iter().filter(|node| node.is_updated).count(),
+            out_of_service: count(status.unavailable_machine_count),
+            failed: count(status.degraded_machine_count),
+            is_behind: status.observed_generation != view.generation,
+            faults,
+            waiting: holds(&PoolConditionType::Waiting),
+            forecast,
+            no_forecast,
+            members,
+        }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether a person should read it: the pool reports a fault.
+    pub(crate) const fn needs_attention(&self) -> bool {
+        !self.faults.is_empty()
+    }
+
+    /// What is shown of it above nodes that change: counts, then what is wrong or waited for.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        let paused = if self.is_paused { ", paused" } else { "" };
+        let head = format!("{}: {}{paused}", self.name, self.counts());
+        let findings = self.faults.iter().chain(&self.waiting);
+        let findings = findings.map(|finding| {
+            let (kind, message) = (&finding.r#type, first_line(&finding.message));
+            format!("{}: {kind}: {message}", self.name)
+        });
+        std::iter::once(head).chain(findings).collect()
+    }
+
+    fn counts(&self) -> String {
+        format!(
+            "{} of {} nodes updated, {} out of service, {} failed",
+            self.updated, self.nodes, self.out_of_service, self.failed
+        )
+    }
+
+    fn text(&self) -> String {
+        let mut rows = Vec::new();
+        let mut row = |key: &str, value: String| rows.push(vec![format!("{key}:"), value]);
+        let none = || "none yet".to_owned();
+        let target = self.target.clone().unwrap_or_else(none);
+        if self.target == self.current || self.current.is_none() {
+            row("Configuration", target);
+        } else {
+            let current = self.current.clone().unwrap_or_default();
+            row("Configuration", format!("{target} (from {current})"));
+        }
+        row("maxUnavailable", self.max_unavailable.clone());
+        if self.is_paused {
+            row("Paused", "no node is assigned a configuration".to_owned());
+        }
+        if self.is_behind {
+            let behind = "the controller has not seen the last change of the pool";
+            row("Status", behind.to_owned());
+        }
+        for finding in self.faults.iter().chain(&self.waiting) {
+            row(&finding.r#type, finding.text());
+        }
+        if let Some(forecast) = &self.forecast {
+            row("Forecast", forecast.text());
+        } else if let Some(why) = &self.no_forecast {
+            row("Forecast", why.clone());
+        }
+        let head = format!("Pool {}: {}\n", self.name, self.counts());
+        let mut text = head + &columns(2, 1, 0, &rows);
+        if !self.members.is_empty() {
+            let heads = [
+                "NAME",
+                "STATE",
+                "PHASE",
+                "SINCE",
+                "CONFIGURATION",
+                "WAITS FOR",
+            ];
+            let mut table = vec![heads.map(ToOwned::to_owned).to_vec()];
+            table.extend(self.members.iter().map(NodeRow::cells));
+            text.push('\n');
+            text.push_str(&columns(2, 3, 0, &table));
+        }
+        text
+    }
+}
+
+/// What is known of the roll of a pool to its target; none if all of its nodes are there.
+fn roll(view: &PoolView, members: &[&NodeView], began: Timestamp) -> Option<RollFacts> {
+    let target = view.target.as_deref()?;
+    let at_once = budget(&view.name, view.max_unavailable.as_ref(), members.len()).ok()?;
+    let mut facts = RollFacts {
+        began,
+        done: Vec::new(),
+        earlier: Vec::new(),
+        under_way: 0,
+        waiting: 0,
+        at_once: at_once.get(),
+    };
+    for node in members {
+        let status = &node.status;
+        let since = status.since.as_ref().and_then(Reading::known);
+        if status.is_updated(target) {
+            facts.done.extend(since);
+        } else if status.state().is_failed() {
+            // It is repaired by a person, at a time that no one knows.
+        } else if status.is_assigned_to(target) {
+            facts.under_way += 1;
+        } else {
+            facts.waiting += 1;
+            facts.earlier.extend(since);
+        }
+    }
+    (facts.under_way + facts.waiting > 0).then_some(facts)
+}
+
+impl RollForecast {
+    fn text(self) -> String {
+        #[expect(clippy::cast_precision_loss, reason = "a roll takes less than years")]
+        let shown = |seconds: i64| duration(rounded(seconds as f64));
+        format!(
+            "all nodes updated in {} (p50) to {} (p90), {}",
+            shown(self.p50_seconds),
+            shown(self.p90_seconds),
+            self.certainty()
+        )
+    }
+}
+
+impl PoolFinding {
+    fn new(condition: &PoolCondition, now: Timestamp) -> Self {
+        let since = condition.last_transition_time.as_ref();
+        Self {
+            r#type: condition.r#type.to_string(),
+            reason: condition.reason.to_string(),
+            message: condition.message.clone(),
+            since_seconds: since.map(|since| seconds_since(now, since.0)),
+        }
+    }
+
+    /// Message, with the reason and since when.
+    fn text(&self) -> String {
+        let since = self
+            .since_seconds
+            .map(|since| format!("for {}", duration(since)));
+        let reason = Some(self.reason.clone()).filter(|reason| !reason.is_empty());
+        let notes: Vec<String> = reason.into_iter().chain(since).collect();
+        let message = first_line(&self.message);
+        if notes.is_empty() {
+            message
+        } else {
+            format!("{message} ({})", notes.join(", "))
+        }
+    }
+}
+
+impl NodeRow {
+    fn new(node: &NodeView, target: Option<&str>, now: Timestamp) -> Self {
+        let status = &node.status;
+        let since = status.since.as_ref().and_then(Reading::known);
+        Self {
+            name: node.name.clone(),
+            state: status.state().as_str(),
+            phase: status.phase.as_ref().map(|phase| match phase {
+                Reading::Known(phase) => phase.to_string(),
+                Reading::Unknown(text) => text.clone(),
+            }),
+            since_seconds: since.map(|since| seconds_since(now, *since)),
+            unready: node.unready.iter().map(ToString::to_string).collect(),
+            current: status.current_config.clone(),
+            desired: status.desired_config.clone(),
+            is_updated: target.is_some_and(|target| status.is_updated(target)),
+            waits_for: status.waits_for.clone(),
+            reason: status.reason.clone(),
+        }
+    }
+
+    fn cells(&self) -> Vec<String> {
+        let state = std::iter::once(self.state.to_owned());
+        let state: Vec<String> = state.chain(self.unready.iter().cloned()).collect();
+        let configuration = match (&self.current, &self.desired) {
+            (Some(current), Some(desired)) if current != desired => {
+                format!("{current} -> {desired}")
+            }
+            (Some(current), _) => current.clone(),
+            (None, Some(desired)) => format!("-> {desired}"),
+            (None, None) => "not reported".to_owned(),
+        };
+        let waits_for = self.waits_for.as_deref().unwrap_or(&self.reason);
+        vec![
+            self.name.clone(),
+            state.join(", "),
+            self.phase.clone().unwrap_or_default(),
+            self.since_seconds.map(duration).unwrap_or_default(),
+            configuration,
+            first_line(waits_for),
+        ]
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

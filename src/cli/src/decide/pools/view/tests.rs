@@ -1,0 +1,204 @@
+use api::machineconfiguration::annotation;
+use k8s_openapi::api::core::v1::Node;
+use serde_json::{Value, json};
+
+use super::*;
+
+const NOW: &str = "2026-11-25T10:00:00Z";
+
+pub(crate) fn moment() -> Timestamp {
+    NOW.parse().unwrap()
+}
+
+pub(crate) fn pool(name: &str, spec: &Value, status: &Value) -> MachineConfigPool {
+    let mut pool = json!({
+        "metadata": { "name": name, "generation": 2 },
+        "spec": {
+            "nodeSelector": { "matchLabels": { (format!("node-role.kubernetes.io/{name}")): "" } },
+            "configuration": { "name": format!("rendered-{name}-b") }
+        },
+        "status": {
+            "observedGeneration": 2, "conditions": [],
+            "configuration": { "name": format!("rendered-{name}-a") }
+        }
+    });
+    for (part, values) in [("spec", spec), ("status", status)] {
+        for (key, value) in values.as_object().unwrap() {
+            pool[part][key] = value.clone();
+        }
+    }
+    serde_json::from_value(pool).unwrap()
+}
+
+fn node(name: &str, roles: &[&str], annotations: &[(&str, &str)], cordoned: bool) -> NodeView {
+    let labels: Value = roles
+        .iter()
+        .map(|role| (format!("node-role.kubernetes.io/{role}"), json!("")))
+        .collect::<serde_json::Map<_, _>>()
+        .into();
+    let annotations: Value = annotations
+        .iter()
+        .map(|(key, value)| ((*key).to_owned(), json!(value)))
+        .collect::<serde_json::Map<_, _>>()
+        .into();
+    let node = json!({
+        "metadata": { "name": name, "labels": labels, "annotations": annotations },
+        "spec": { "unschedulable": cordoned },
+        "status": { "conditions": [{ "type": "Ready", "status": "True" }] }
+    });
+    NodeView::parse(serde_json::from_value::<Node>(node).unwrap())
+}
+
+pub(crate) fn workers() -> Vec<NodeView> {
+    let a = (annotation::CURRENT_CONFIG, "rendered-worker-a");
+    let b = "rendered-worker-b";
+    vec![
+        node(
+            "w3",
+            &["worker"],
+            &[
+                a,
+                (annotation::DESIRED_CONFIG, "rendered-worker-a"),
+                (annotation::STATE, "Done"),
+            ],
+            false,
+        ),
+        node(
+            "w1",
+            &["worker"],
+            &[
+                (annotation::CURRENT_CONFIG, b),
+                (annotation::DESIRED_CONFIG, b),
+                (annotation::STATE, "Done"),
+                (annotation::PHASE, "Idle"),
+                (annotation::SINCE, "2026-11-25T09:00:00Z"),
+            ],
+            false,
+        ),
+        node(
+            "w2",
+            &["worker"],
+            &[
+                a,
+                (annotation::DESIRED_CONFIG, b),
+                (annotation::STATE, "Working"),
+                (annotation::PHASE, "Draining"),
+                (annotation::SINCE, "2026-11-25T09:58:30Z"),
+                (
+                    annotation::WAITS_FOR,
+                    "pod shop/web-1: budget web\nand more",
+                ),
+            ],
+            true,
+        ),
+    ]
+}
+
+fn rolling() -> MachineConfigPool {
+    let condition = |r#type: &str, status: &str, reason: &str, message: &str| json!({ "type": r#type, "status": status, "reason": reason, "message": message, "lastTransitionTime": "2026-11-25T09:58:00Z" });
+    let status = json!({
+        "unavailableMachineCount": 1,
+        "conditions": [
+            condition("Updating", "True", "", "All nodes are updating"),
+            condition("NodeDegraded", "False", "", ""),
+            condition("Waiting", "True", "Budget", "w3: 1 may be out at once, out: w2")
+        ]
+    });
+    pool("worker", &json!({}), &status)
+}
+
+#[test]
+fn a_pool_is_printed_with_what_its_nodes_wait_for() {
+    let (pools, unmanaged) = pools(&[rolling()], &workers(), moment());
+    let expected = "\
+Pool worker: 1 of 3 nodes updated, 1 out of service, 0 failed
+  Configuration:  rendered-worker-b (from rendered-worker-a)
+  maxUnavailable: 1
+  Waiting:        w3: 1 may be out at once, out: w2 (Budget, for 2m)
+  Forecast:       none before 3 nodes of this roll are done
+
+  NAME   STATE               PHASE      SINCE   CONFIGURATION                            WAITS FOR
+  w1     Done                Idle       1h      rendered-worker-b                        \n  \
+  w2     Working, cordoned   Draining   1m30s   rendered-worker-a -> rendered-worker-b   pod shop/web-1: budget web...
+  w3     Done                                   rendered-worker-a                        \n";
+    assert_eq!(text(&pools, &unmanaged), expected);
+    assert!(!pools[0].needs_attention());
+}
+
+#[test]
+fn faults_pauses_and_unseen_changes_are_named() {
+    let status = json!({
+        "observedGeneration": 1, "degradedMachineCount": 1, "configuration": {},
+        "conditions": [
+            { "type": "NodeDegraded", "status": "True", "reason": "1 nodes are reporting degraded status on sync", "message": "Node w2 is reporting: \"no room\"" },
+            { "type": "RenderDegraded", "status": "True", "message": "MachineConfig 99-x: field y\nsecond" }
+        ]
+    });
+    let spec = json!({ "paused": true, "maxUnavailable": "30%", "configuration": {} });
+    let (pools, _) = pools(&[pool("worker", &spec, &status)], &[], moment());
+    let expected = "\
+Pool worker: 0 of 0 nodes updated, 0 out of service, 1 failed
+  Configuration:  none yet
+  maxUnavailable: 30%
+  Paused:         no node is assigned a configuration
+  Status:         the controller has not seen the last change of the pool
+  NodeDegraded:   Node w2 is reporting: \"no room\" (1 nodes are reporting degraded status on sync)
+  RenderDegraded: MachineConfig 99-x: field y...\n";
+    assert_eq!(text(&pools, &[]), expected);
+    assert!(pools[0].needs_attention());
+}
+
+#[test]
+fn the_control_plane_is_first_and_unmanaged_nodes_are_last() {
+    let custom = |name: &str| pool(name, &json!({}), &json!({}));
+    let nodes = [
+        node("both", &["infra", "storage"], &[], false),
+        node(
+            "left",
+            &["none"],
+            &[(annotation::CURRENT_CONFIG, "rendered-worker-a")],
+            false,
+        ),
+        node("other", &["none"], &[], false),
+    ];
+    let all = [custom("infra"), custom("storage"), custom("master")];
+    let (pools, unmanaged) = pools(&all, &nodes, moment());
+    let names: Vec<&str> = pools.iter().map(PoolDetails::name).collect();
+    assert_eq!(names, ["master", "infra", "storage"]);
+    assert_eq!(
+        unmanaged,
+        [
+            "node both belongs to 2 custom roles, cannot proceed with this Node: pools infra, storage select it by spec.nodeSelector",
+            "node left was managed, and no pool selects it any more"
+        ]
+    );
+    assert!(text(&pools, &unmanaged).ends_with("no pool selects it any more\n"));
+}
+
+#[test]
+fn a_roll_is_forecast_from_its_nodes() {
+    let b = "rendered-worker-b";
+    let done = |name: &str, since: &str| {
+        let annotations = [
+            (annotation::CURRENT_CONFIG, b),
+            (annotation::DESIRED_CONFIG, b),
+            (annotation::STATE, "Done"),
+            (annotation::PHASE, "Idle"),
+            (annotation::SINCE, since),
+        ];
+        node(name, &["worker"], &annotations, false)
+    };
+    let mut nodes = workers();
+    nodes.retain(|node| node.name == "w3");
+    nodes.extend([
+        done("w4", "2026-11-25T09:58:30Z"),
+        done("w5", "2026-11-25T09:59:00Z"),
+        done("w6", "2026-11-25T09:59:30Z"),
+    ]);
+    let (pools, _) = pools(&[rolling()], &nodes, moment());
+    let text = text(&pools, &[]);
+    let expected = "Forecast:       all nodes updated in 30s (p50) to 30s (p90), as 3 nodes of this roll took\n";
+    assert!(text.contains(expected), "{text}");
+    let json = serde_json::to_value(&pools).unwrap();
+    assert_eq!(json[0]["forecast"]["p90Seconds"], 30);
+}

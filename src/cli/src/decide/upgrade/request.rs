@@ -1,0 +1,492 @@
+//! What `slipway upgrade` asks of the cluster: decided from ClusterVersion and options, without a
+//! request of its own.
+//!
+//! - `spec`: channel, accepted risks, and the way back
+
+mod spec;
+
+use release::Version;
+use serde_json::{Value, json};
+
+pub(crate) use self::spec::{accept, channel, rollback};
+use super::version::{OfferedUpdate, VersionView};
+use crate::decide::blocks::newest_first;
+use crate::decide::object::ObjectCondition;
+
+/// What is asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "flags of the command line")]
+pub(crate) struct UpgradeWish {
+    pub(crate) to: Option<String>,
+    pub(crate) to_image: Option<String>,
+    pub(crate) to_latest: bool,
+    pub(crate) to_multi_arch: bool,
+    pub(crate) clear: bool,
+    pub(crate) force: bool,
+    pub(crate) allow_explicit_upgrade: bool,
+    pub(crate) allow_upgrade_with_warnings: bool,
+    pub(crate) allow_not_recommended: bool,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct UpgradeDecision {
+    /// Merge patch of ClusterVersion; none if nothing is to be changed.
+    pub(crate) patch: Option<Value>,
+    /// What is said once it is done.
+    pub(crate) said: String,
+    pub(crate) warnings: Vec<String>,
+}
+
+impl UpgradeDecision {
+    pub(crate) fn nothing(said: String) -> Self {
+        Self {
+            patch: None,
+            said,
+            warnings: Vec::new(),
+        }
+    }
+}
+
+/// Why a request is refused, and what was to be warned of before that was known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct UpgradeRefusal {
+    pub(crate) warnings: Vec<String>,
+    pub(crate) why: String,
+}
+
+impl From<String> for UpgradeRefusal {
+    fn from(why: String) -> Self {
+        Self {
+            warnings: Vec::new(),
+            why,
+        }
+    }
+}
+
+/// Refusal of an image by tag, in the words of `oc`.
+const BY_TAG: &str = "--to-image must be a by-digest pull spec, unless --force is also set, because release images that are not accessed via digest cannot be verified by the cluster.  Even when --force is set, using tags is not recommended, although we continue to allow it for backwards compatibility";
+
+const WITH_WARNINGS: &str = "If you want to upgrade anyway, use --allow-upgrade-with-warnings.";
+
+impl UpgradeWish {
+    /// Whether anything is asked for; else the summary is shown.
+    pub(crate) fn is_any(&self) -> bool {
+        self.clear
+            || self.to_latest
+            || self.to_multi_arch
+            || self.to.is_some()
+            || self.to_image.is_some()
+    }
+
+    /// What is wrong before the cluster is asked: options that contradict each other, or that are
+    /// no version or image.
+    pub(crate) fn check(&self) -> Result<Vec<String>, String> {
+        let targets = [self.to.is_some(), self.to_image.is_some(), self.to_latest];
+        let has_target = targets.contains(&true);
+        if self.clear && (has_target || self.to_multi_arch) {
+            return Err("--clear may not be specified with any other flags".to_owned());
+        }
+        if self.to_multi_arch && has_target {
+            return Err(
+                "--to-multi-arch may not be used with --to, --to-image, or --to-latest".to_owned(),
+            );
+        }
+        if self.to.is_some() && self.to_image.is_some() {
+            return Err("only one of --to or --to-image may be provided".to_owned());
+        }
+        if self.to_latest && (self.to.is_some() || self.to_image.is_some()) {
+            return Err("--to-latest may not be used with --to or --to-image".to_owned());
+        }
+        if let Some(to) = &self.to
+            && let Err(error) = to.parse::<Version>()
+        {
+            return Err(format!(
+                "--to must be a semantic version (e.g. 4.0.1 or 4.1.0-nightly-20181104): {error}"
+            ));
+        }
+        let mut warnings = Vec::new();
+        if let Some(image) = &self.to_image {
+            check_image(image)?;
+            if !image.contains('@') {
+                if !self.force {
+                    return Err(BY_TAG.to_owned());
+                }
+                warnings.push("Using by-tag pull specs is dangerous, and while we still allow it in combination with --force for backward compatibility, it would be much safer to pass a by-digest pull spec instead".to_owned());
+            }
+        }
+        if self.force {
+            warnings.push("--force overrides cluster verification of your supplied release image and waives any update precondition failures.".to_owned());
+        }
+        Ok(warnings)
+    }
+
+    /// Decides what is changed.
+    ///
+    /// # Errors
+    /// The refusal, as it is printed.
+    pub(crate) fn decide(
+        &self,
+        version: VersionView<'_>,
+    ) -> Result<UpgradeDecision, UpgradeRefusal> {
+        let mut warnings = self.check()?;
+        if self.clear {
+            return Ok(clear(version));
+        }
+        let decided = if self.to_multi_arch {
+            self.multi(version, &mut warnings)
+        } else {
+            self.update(version, &mut warnings)
+        };
+        match decided {
+            Ok(mut decision) => {
+                warnings.append(&mut decision.warnings);
+                decision.warnings = warnings;
+                Ok(decision)
+            }
+            Err(why) => Err(UpgradeRefusal { warnings, why }),
+        }
+    }
+
+    fn update(
+        &self,
+        version: VersionView<'_>,
+        warnings: &mut Vec<String>,
+    ) -> Result<UpgradeDecision, String> {
+        if let Some(decision) = self.already(version) {
+            return Ok(decision);
+        }
+        let target = match self.target(version, warnings)? {
+            Found::Update(target) => target,
+            Found::Latest(version) => {
+                let said =
+                    format!("info: Cluster is already at the latest available version {version}\n");
+                return Ok(UpgradeDecision::nothing(said));
+            }
+        };
+        self.guard(version, warnings)?;
+        let update = json!({
+            "architecture": "", "version": target.version, "image": target.image, "force": self.force
+        });
+        let said = if target.version.is_empty() {
+            format!("Requested update to release image {}\n", target.image)
+        } else {
+            format!("Requested update to {}\n", target.version)
+        };
+        Ok(UpgradeDecision {
+            patch: Some(patch(version, update)),
+            said,
+            warnings: Vec::new(),
+        })
+    }
+
+    fn multi(
+        &self,
+        version: VersionView<'_>,
+        warnings: &mut Vec<String>,
+    ) -> Result<UpgradeDecision, String> {
+        if version.0.text("/status/desired/architecture") == "Multi" {
+            let said = "info: Update to multi cluster architecture has already been requested\n";
+            return Ok(UpgradeDecision::nothing(said.to_owned()));
+        }
+        self.guard(version, warnings)?;
+        let update = json!({
+            "architecture": "Multi", "version": version.desired_version(), "image": "", "force": self.force
+        });
+        Ok(UpgradeDecision {
+            patch: Some(patch(version, update)),
+            said: "Requested update to multi cluster architecture\n".to_owned(),
+            warnings: Vec::new(),
+        })
+    }
+
+    /// Nothing is to be done where the cluster is there. A request for another release stays, and
+    /// is named.
+    fn already(&self, version: VersionView<'_>) -> Option<UpgradeDecision> {
+        let (known, image) = (version.desired_version(), version.desired_image());
+        let (said, field) = match (&self.to, &self.to_image) {
+            (Some(to), _) if to == known => (
+                format!("info: Cluster is already at version {to}\n"),
+                ("/version", known),
+            ),
+            (_, Some(to)) if to == image => (
+                format!("info: Cluster is already at {to}\n"),
+                ("/image", image),
+            ),
+            _ => return None,
+        };
+        let mut decision = UpgradeDecision::nothing(said);
+        if let Some(other) = requested(version, field) {
+            decision.warnings.push(format!(
+                "another update is requested: {other}. Use --clear to take that request back"
+            ));
+        }
+        Some(decision)
+    }
+
+    fn target(
+        &self,
+        version: VersionView<'_>,
+        warnings: &mut Vec<String>,
+    ) -> Result<Found, String> {
+        let (available, conditional) = (version.available(), version.conditional());
+        if self.to_latest {
+            let mut candidates = available.clone();
+            if self.allow_not_recommended {
+                candidates.extend(conditional.iter().cloned());
+            }
+            candidates.sort_by(|one, other| newest_first(&one.version, &other.version));
+            let Some(latest) = candidates.into_iter().next() else {
+                if version.is("RetrievedUpdates") {
+                    return Ok(Found::Latest(version.desired_version().to_owned()));
+                }
+                return Err(self.none(version, &available, &conditional));
+            };
+            warnings.extend(not_recommended(&latest));
+            return Ok(Found::Update(latest));
+        }
+        if let Some(found) = self.find(&available) {
+            return Ok(Found::Update(found));
+        }
+        if let Some(found) = self.find(&conditional) {
+            if !self.allow_not_recommended {
+                let caution = found.caution.as_ref();
+                let (status, reason, message) = caution.map_or(("Unknown", "", ""), |caution| {
+                    (
+                        caution.recommended.as_str(),
+                        caution.reason.as_str(),
+                        caution.message.as_str(),
+                    )
+                });
+                return Err(format!(
+                    "the update {} is not one of the recommended updates, but is available as a conditional update. \
+                     To accept the Recommended={status} risk and to proceed with update use --allow-not-recommended.\n  \
+                     Reason: {reason}\n  Message: {}\n",
+                    found.version,
+                    message.replace('\n', "\n  ")
+                ));
+            }
+            warnings.extend(not_recommended(&found));
+            return Ok(Found::Update(found));
+        }
+        if let Some(image) = self
+            .to_image
+            .as_ref()
+            .filter(|_| self.allow_explicit_upgrade)
+        {
+            warnings.push("The requested upgrade image is not one of the available updates. You have used --allow-explicit-upgrade for the update to proceed anyway".to_owned());
+            return Ok(Found::Update(OfferedUpdate {
+                version: String::new(),
+                image: image.clone(),
+                url: String::new(),
+                caution: None,
+            }));
+        }
+        Err(self.none(version, &available, &conditional))
+    }
+
+    /// The update that is asked for, among these: by version, image or digest. The user's text of
+    /// the image is kept.
+    fn find(&self, updates: &[OfferedUpdate]) -> Option<OfferedUpdate> {
+        let digest = |image: &str| image.split_once('@').map(|(_, digest)| digest.to_owned());
+        let is_wanted = |update: &&OfferedUpdate| match (&self.to, &self.to_image) {
+            (Some(to), _) => update.version == *to,
+            (None, Some(to)) => {
+                update.image == *to || (digest(to).is_some() && digest(&update.image) == digest(to))
+            }
+            (None, None) => false,
+        };
+        let mut found = updates.iter().find(is_wanted)?.clone();
+        if let Some(image) = &self.to_image {
+            found.image.clone_from(image);
+        }
+        Some(found)
+    }
+
+    /// Why there is no target.
+    fn none(
+        &self,
+        version: VersionView<'_>,
+        available: &[OfferedUpdate],
+        conditional: &[OfferedUpdate],
+    ) -> String {
+        if let Some(retrieved) = version
+            .condition("RetrievedUpdates")
+            .filter(|found| !found.is_true())
+        {
+            return format!(
+                "cannot refresh available updates:\n  Reason: {}\n  Message: {}\n\nspecify --to-image to continue with the update.",
+                retrieved.reason,
+                retrieved.message.replace('\n', "\n  ")
+            );
+        }
+        let mut names: Vec<&str> = available
+            .iter()
+            .map(|update| update.version.as_str())
+            .collect();
+        if self.allow_not_recommended {
+            names.extend(conditional.iter().map(|update| update.version.as_str()));
+            names.sort_by(|one, other| newest_first(one, other));
+        }
+        if names.is_empty() {
+            let kind = if self.allow_not_recommended {
+                "no recommended or conditional updates"
+            } else {
+                "no recommended updates"
+            };
+            return format!(
+                "{kind}, specify --to-image to continue with the update or wait for new updates to be available."
+            );
+        }
+        let option = if self.to_image.is_some() {
+            "--allow-explicit-upgrade"
+        } else {
+            "--to-image"
+        };
+        format!(
+            "the update is not one of the possible targets: {}. specify {option} to continue with the update.",
+            names.join(", ")
+        )
+    }
+
+    /// States of the cluster that speak against any update, all of them.
+    fn guard(&self, version: VersionView<'_>, warnings: &mut Vec<String>) -> Result<(), String> {
+        let desired = version.desired_version();
+        let guards = [
+            (
+                "Invalid",
+                "the cluster version object is invalid, you must correct the invalid state first:"
+                    .to_owned(),
+            ),
+            (
+                "Failing",
+                format!("the cluster is experiencing an error reconciling {desired:?}:"),
+            ),
+            (
+                "Progressing",
+                "the cluster is already upgrading:".to_owned(),
+            ),
+        ];
+        let found = guards.into_iter().filter_map(|(kind, text)| {
+            let condition = version.condition(kind).filter(ObjectCondition::is_true)?;
+            let message = condition.message.replace('\n', "\n  ");
+            Some(format!(
+                "{text}\n\n  Reason: {}\n  Message: {message}",
+                condition.reason
+            ))
+        });
+        let found: Vec<String> = found.collect();
+        if found.is_empty() {
+            return Ok(());
+        }
+        if self.allow_upgrade_with_warnings {
+            warnings.extend(
+                found
+                    .into_iter()
+                    .map(|text| format!("--allow-upgrade-with-warnings is bypassing: {text}")),
+            );
+            return Ok(());
+        }
+        Err(format!("{}\n\n{WITH_WARNINGS}", found.join("\n\n")))
+    }
+}
+
+enum Found {
+    Update(OfferedUpdate),
+    /// There is none after this version.
+    Latest(String),
+}
+
+/// What is requested, if the field at this pointer of `spec.desiredUpdate` names something else.
+fn requested<'a>(version: VersionView<'a>, (pointer, known): (&str, &str)) -> Option<&'a str> {
+    let update = version.0.0.pointer("/spec/desiredUpdate")?;
+    let text = |pointer: &str| crate::decide::object::text(update, pointer);
+    let wanted = text(pointer);
+    let is_other = if wanted.is_empty() {
+        // By the other field alone.
+        let (other, at) = match pointer {
+            "/version" => ("/image", version.desired_image()),
+            _ => ("/version", version.desired_version()),
+        };
+        !text(other).is_empty() && text(other) != at
+    } else {
+        wanted != known
+    };
+    let names = [text("/version"), text("/image")];
+    let name = names.into_iter().find(|name| !name.is_empty());
+    name.filter(|_| is_other)
+}
+
+fn not_recommended(update: &OfferedUpdate) -> Option<String> {
+    let caution = update.caution.as_ref()?;
+    Some(format!(
+        "with --allow-not-recommended you have accepted the risks with {} and bypassed Recommended={} {}: {}",
+        update.version, caution.recommended, caution.reason, caution.message
+    ))
+}
+
+/// Refuses what is no pull spec.
+pub(crate) fn check_image(image: &str) -> Result<(), String> {
+    let failed = |why: &str| Err(format!("--to-image must be a valid image pull spec: {why}"));
+    let name = image.split('@').next().unwrap_or_default();
+    let Some((registry, rest)) = name.split_once('/') else {
+        return failed("no registry or repository specified");
+    };
+    if registry.is_empty() || rest.is_empty() {
+        return failed("no registry or repository specified");
+    }
+    if !image.contains('@') && !rest.rsplit('/').next().unwrap_or_default().contains(':') {
+        return failed("you must specify an image by digest or by tag");
+    }
+    match image.parse::<images::ImageLocation>() {
+        Ok(_) => Ok(()),
+        Err(error) => failed(&error.to_string()),
+    }
+}
+
+/// A merge patch: risks that are accepted stay accepted.
+fn patch(version: VersionView<'_>, mut update: Value) -> Value {
+    let risks = version.0.0.pointer("/spec/desiredUpdate/acceptRisks");
+    if let (Some(risks), Some(fields)) = (risks, update.as_object_mut()) {
+        fields.insert("acceptRisks".to_owned(), risks.clone());
+    }
+    json!({ "spec": { "desiredUpdate": update } })
+}
+
+fn clear(version: VersionView<'_>) -> UpgradeDecision {
+    let spec = version.0.0.pointer("/spec/desiredUpdate");
+    let Some(update) = spec.filter(|update| !update.is_null()) else {
+        return UpgradeDecision::nothing("info: No update in progress\n".to_owned());
+    };
+    let desired = version.desired_version();
+    let is_there = |key: &str, known: &str| {
+        let text = crate::decide::object::text(update, key);
+        text.is_empty() || text == known
+    };
+    let is_at = is_there("/version", desired) && is_there("/image", version.desired_image());
+    let said = if is_at {
+        format!("Cleared the update field, still at {desired}\n")
+    } else {
+        let target = crate::decide::object::text(update, "/version");
+        let target = if target.is_empty() {
+            crate::decide::object::text(update, "/image")
+        } else {
+            target
+        };
+        format!("Cancelled requested upgrade to {target}\n")
+    };
+    let rest = match update.get("acceptRisks") {
+        Some(risks) => json!({
+            "acceptRisks": risks, "architecture": null, "force": null, "image": null, "version": null
+        }),
+        None => Value::Null,
+    };
+    UpgradeDecision {
+        patch: Some(json!({ "spec": { "desiredUpdate": rest } })),
+        said,
+        warnings: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,16 @@
+//! What is decided from one snapshot of the cluster: values in, values out. A workspace test holds
+//! that nothing here sends a request, waits, locks or reads the clock.
+//!
+//! - [`controller_config`]: what the ControllerConfig says
+//! - [`generating`]: why a pool waits for MachineConfigs that other objects ask for
+//! - [`rendering`]: what a pool's rendering depends on
+//! - [`release`]: the next step to the controller's release, and what of it is reported
+//! - [`reporting`]: what a pool's status says, and what of it changed
+//! - [`unused`]: rendered configurations that nothing uses
+
+pub(crate) mod controller_config;
+pub(crate) mod generating;
+pub mod release;
+pub mod rendering;
+pub mod reporting;
+pub mod unused;

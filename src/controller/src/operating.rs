@@ -1,0 +1,316 @@
+//! The release's images are taken over, and the ClusterOperator is written.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use api::ConditionStatus;
+use api::config::{ClusterConditionType, ClusterOperator, ClusterOperatorStatus};
+use api::machineconfiguration::{
+    ControllerConfig, MachineConfigPool, OSImageStream, controller_config, os_image_stream,
+};
+use cluster::events::{EventSubject, Severity};
+use cluster::wire;
+use jiff::Timestamp;
+use operator::Next;
+use serde_json::json;
+
+use crate::context::{Context, lock};
+use crate::decide::release::images::{CONTROLLER, ReleaseImages};
+use crate::decide::release::required::{self, Wanted};
+use crate::decide::release::status::{self, OperatorInput};
+use crate::decide::release::steps::{self, NextStep, ReleaseFacts, ReleaseProgress, ReleaseStep};
+use crate::decide::release::streams;
+use crate::decide::reporting;
+use crate::store::release_maps::{COMPONENT_IMAGES, OS_IMAGE};
+use crate::store::{Snapshot, daemons};
+
+/// How soon a release that is not reached is looked at again though nothing changed: deadlines pass
+/// without a change.
+const AGAIN: Duration = Duration::from_secs(10);
+
+/// Writes to the ControllerConfig that one look needs at most: its images, its status.
+const WRITES: usize = 2;
+
+/// The OS image of a rendered configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct ReadImage {
+    /// Unique id of the object that was read.
+    uid: String,
+    image: String,
+}
+
+/// OS images by the names of rendered configurations.
+type OsImages = BTreeMap<String, ReadImage>;
+
+/// What is remembered from one reconcile to the next. All of it can be lost.
+#[derive(Debug)]
+pub(crate) struct ReleaseState {
+    /// OS images of rendered configurations, as far as they were read.
+    os_images: Mutex<OsImages>,
+    /// The step that is under way, and since when.
+    clock: Mutex<Option<(ReleaseStep, Timestamp)>>,
+}
+
+impl ReleaseState {
+    pub(crate) const fn new() -> Self {
+        Self {
+            os_images: Mutex::new(OsImages::new()),
+            clock: Mutex::new(None),
+        }
+    }
+}
+
+/// Takes the release over, and reports.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Operating<'a> {
+    pub(crate) context: &'a Context,
+    pub(crate) state: &'a ReleaseState,
+}
+
+impl Operating<'_> {
+    /// Takes the release's images over, and reports how far the cluster is.
+    pub(crate) async fn reconcile(&self, snapshot: &Snapshot) -> Result<Next, wire::Error> {
+        if !self.context.store.has_release() {
+            return Ok(Next::Gone);
+        }
+        let os = self.context.store.os_image.get(OS_IMAGE);
+        let version = self.context.store.version.clone();
+        let components = self.context.store.component_images.get(COMPONENT_IMAGES);
+        let [os, components] = [&os, &components].map(|map| map.as_ref().map(|map| &map.part));
+        let images = ReleaseImages::read(os, components, version.as_str());
+        if let Ok(images) = &images {
+            self.write_stream(images).await?;
+        }
+        let pools: Vec<&MachineConfigPool> =
+            snapshot.pools.values().map(|pool| &pool.object).collect();
+        let progress = self.advance(snapshot, &pools, &images).await?;
+        let now = self.context.now();
+        {
+            let mut clock = lock(&self.state.clock);
+            *clock = steps::clock(*clock, &progress, now);
+        }
+        let image = images.as_ref().ok();
+        let image = image.and_then(|images| images.components.get(CONTROLLER));
+        let input = OperatorInput {
+            version: version.as_str(),
+            image: image.map(String::as_str),
+            progress: &progress,
+            pools: &pools,
+            now,
+        };
+        self.report_release(&input).await?;
+        Ok(if progress == ReleaseProgress::Done {
+            Next::Settled
+        } else {
+            Next::After(AGAIN)
+        })
+    }
+
+    /// Gives the stream that OSImageStream names the release's images. That comes before the
+    /// ControllerConfig is of this release, so that no pool is rendered from the older stream.
+    async fn write_stream(&self, images: &ReleaseImages) -> Result<(), wire::Error> {
+        let streams = &self.context.store.generators.image_streams;
+        let Some(object) = streams.get(os_image_stream::NAME) else {
+            return Ok(());
+        };
+        if let Some(change) = streams::change(&object, images) {
+            let written = self
+                .context
+                .requests
+                .objects::<OSImageStream>()
+                .status()
+                .patch(os_image_stream::NAME, &change)
+                .await?;
+            streams.refresh(written);
+        }
+        Ok(())
+    }
+
+    /// Does what is next, until nothing is left to do.
+    async fn advance(
+        &self,
+        snapshot: &Snapshot,
+        pools: &[&MachineConfigPool],
+        images: &Result<ReleaseImages, String>,
+    ) -> Result<ReleaseProgress, wire::Error> {
+        let version = &self.context.store.version;
+        let os_images = self.read_os_images(snapshot, pools, images).await?;
+        let daemons = self.context.store.daemons.get(daemons::NAME);
+        let clock = *lock(&self.state.clock);
+        let mut release_image = None;
+        let mut writes = 0;
+        loop {
+            let config = self
+                .context
+                .store
+                .controller_configs
+                .get(controller_config::NAME);
+            let facts = ReleaseFacts {
+                version: version.as_str(),
+                images,
+                release_image: release_image.as_deref(),
+                config: config.as_deref(),
+                daemons: daemons.as_ref().map(|daemons| &daemons.part),
+                pools,
+                configs: &snapshot.configs,
+                os_images: &os_images,
+                clock,
+                now: self.context.now(),
+            };
+            let written = match steps::next(&facts) {
+                NextStep::Report(progress) => return Ok(progress),
+                NextStep::Configure(change) if release_image.is_some() => {
+                    tracing::info!(%version, "the ControllerConfig takes the release's images");
+                    self.context
+                        .requests
+                        .objects::<ControllerConfig>()
+                        .patch(controller_config::NAME, &change)
+                        .await?
+                }
+                NextStep::Configure(_) => {
+                    // It is named with the images, and asked for only then.
+                    let read = self
+                        .context
+                        .requests
+                        .read_release_image(version.as_str())
+                        .await?;
+                    let config = config.as_ref();
+                    let kept = config.map(|config| config.spec.release_image.clone());
+                    release_image = Some(read.or(kept).unwrap_or_default());
+                    continue;
+                }
+                NextStep::Complete(change) => {
+                    self.context
+                        .requests
+                        .objects::<ControllerConfig>()
+                        .status()
+                        .patch(controller_config::NAME, &change)
+                        .await?
+                }
+            };
+            self.context.store.controller_configs.refresh(written);
+            writes += 1;
+            if writes > WRITES {
+                // Another writer puts it back: with the next look, so that the two do not race.
+                let why = "another writer changes the ControllerConfig".to_owned();
+                let step = ReleaseStep::RenderConfig;
+                return Ok(ReleaseProgress::Waiting { step, why });
+            }
+        }
+    }
+
+    /// Writes the ClusterOperator, where the cluster has that kind.
+    async fn report_release(&self, input: &OperatorInput<'_>) -> Result<(), wire::Error> {
+        let known = self.context.store.operators.get(status::NAME);
+        let operator = match known {
+            Some(operator) => Some(operator.as_ref().clone()),
+            None => self.context.requests.create_operator(status::NAME).await?,
+        };
+        let Some(operator) = operator else {
+            tracing::debug!("the cluster has no ClusterOperators");
+            return Ok(());
+        };
+        let before = operator.status.clone().unwrap_or_default();
+        let after = status::status(&before, input);
+        let Some(changes) = reporting::changes(operator.status.as_ref(), &after) else {
+            self.context.store.operators.refresh(operator);
+            return Ok(());
+        };
+        let operators = self.context.requests.objects::<ClusterOperator>().status();
+        let version = operator.metadata.resource_version.as_deref();
+        let change = json!({ "status": changes });
+        let written = operators.patch_if(status::NAME, version, change).await?;
+        self.announce_release(&operator, &before, &after);
+        self.context.store.operators.refresh(written);
+        Ok(())
+    }
+
+    /// Says in events what changed for the cluster.
+    fn announce_release(
+        &self,
+        operator: &ClusterOperator,
+        before: &ClusterOperatorStatus,
+        after: &ClusterOperatorStatus,
+    ) {
+        let subject = EventSubject {
+            api_version: "config.openshift.io/v1".to_owned(),
+            kind: "ClusterOperator".to_owned(),
+            name: status::NAME.to_owned(),
+            uid: operator.metadata.uid.clone().unwrap_or_default(),
+        };
+        let now = self.context.now();
+        let (was, is) = (before.version("operator"), after.version("operator"));
+        if let Some(is) = is.filter(|is| was != Some(*is)) {
+            let was = was.unwrap_or("none");
+            let message = format!(
+                "clusteroperator/{} version changed from {was} to {is}",
+                status::NAME
+            );
+            let reason = "OperatorVersionChanged";
+            tracing::info!(message_id = reason, message, "event");
+            self.context
+                .recorder
+                .say(&subject, Severity::Normal, reason, &message, now);
+        }
+        let failure = |status: &ClusterOperatorStatus| {
+            let degraded = status.condition(&ClusterConditionType::Degraded)?;
+            (degraded.status == ConditionStatus::True)
+                .then(|| (degraded.reason.clone(), degraded.message.clone()))
+        };
+        let (was, is) = (failure(before), failure(after));
+        if let Some((reason, message)) = is
+            && was.is_none_or(|(was, _)| was != reason)
+        {
+            let reason = format!("OperatorDegraded: {reason}");
+            tracing::warn!(message_id = "OperatorDegraded", message, "event");
+            self.context
+                .recorder
+                .say(&subject, Severity::Warning, &reason, &message, now);
+        }
+    }
+
+    /// OS images of the rendered configurations that required pools name. Each is read once.
+    async fn read_os_images(
+        &self,
+        snapshot: &Snapshot,
+        pools: &[&MachineConfigPool],
+        images: &Result<ReleaseImages, String>,
+    ) -> Result<BTreeMap<String, String>, wire::Error> {
+        let uid = |config: &str| snapshot.configs.get(config).map(|known| known.uid.clone());
+        let mut known = lock(&self.state.os_images).clone();
+        known.retain(|config, read| uid(config).as_ref() == Some(&read.uid));
+        let mut os_images: BTreeMap<String, String> = known
+            .iter()
+            .map(|(config, read)| (config.clone(), read.image.clone()))
+            .collect();
+        if let Ok(images) = images {
+            let wanted = Wanted {
+                version: self.context.store.version.as_str(),
+                os_image: &images.os,
+                configs: &snapshot.configs,
+                os_images: &os_images,
+            };
+            for config in required::unread(pools, &wanted) {
+                // One that is gone meanwhile is said by the step.
+                if let (Some(uid), Some(image)) = (
+                    uid(config),
+                    self.context.requests.read_os_image(config).await?,
+                ) {
+                    let read = ReadImage { uid, image };
+                    known.insert(config.to_owned(), read);
+                }
+            }
+        }
+        os_images.extend(
+            known
+                .iter()
+                .map(|(config, read)| (config.clone(), read.image.clone())),
+        );
+        *lock(&self.state.os_images) = known;
+        Ok(os_images)
+    }
+}
+
+#[cfg(test)]
+mod tests;
