@@ -20,7 +20,11 @@ use super::helper::{self, Helper, Priority};
 use super::observe;
 use crate::protocol::{Guard, HelperOutcome, Verb};
 
-/// How often the journal is read: the node is out of service meanwhile.
+/// How often the journal is read: often at first, as the node is out of service meanwhile and most
+/// hosts verify themselves within seconds of their boot.
+const QUICK: (Duration, Duration) = (Duration::from_millis(50), Duration::from_mins(1));
+
+/// How often it is read after that.
 const PACE: Duration = Duration::from_millis(250);
 
 /// When and how often the host is asked what does not hold yet.
@@ -92,7 +96,8 @@ pub async fn verify(
                 }
             }
         }
-        sleep(PACE).await;
+        let (quick, until) = QUICK;
+        sleep(if began.elapsed() < until { quick } else { PACE }).await;
     }
 }
 

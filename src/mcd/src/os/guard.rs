@@ -22,10 +22,15 @@ use crate::protocol::{HelperOutcome, HelperReport};
 /// How many changed paths a message names, and how many conflicts have a message each.
 const NAMED_MAX: usize = 20;
 
-/// The pause between two checks of a booted target: in the first minute, when the node may return
-/// to service at any moment, and after it.
-const PAUSE: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(2));
+/// The pause between two checks of a booted target. In the first minute the node may return to
+/// service at any moment: a pause is [`SHARE`] times as long as the check before it, within these
+/// limits, so that checks of large configurations leave the processor to what starts.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(250));
+const SHARE: u32 = 9;
 const SOON: Duration = Duration::from_mins(1);
+
+/// The pause after that minute.
+const LATER: Duration = Duration::from_secs(2);
 
 /// How long a host that was asked to reboot may take to go down before it is asked again: longer
 /// than its services may take to stop.
@@ -156,6 +161,7 @@ fn verify_until(context: &Context, deadline: &mut Deadline<'_>) -> HelperReport 
     let mut looked = began;
     loop {
         let mut is_busy = false;
+        let checked = Instant::now();
         let reasons = match proof.look(context) {
             Ok(JudgeStep::Over(report)) if report.outcome == HelperOutcome::NeedsReboot => {
                 thread::sleep(GOING_DOWN);
@@ -190,11 +196,16 @@ fn verify_until(context: &Context, deadline: &mut Deadline<'_>) -> HelperReport 
             }
             proof = Judge::default();
         }
-        thread::sleep(if began.elapsed() < SOON {
-            PAUSE.0
-        } else {
-            PAUSE.1
-        });
+        thread::sleep(pause(began.elapsed(), now - checked));
+    }
+}
+
+/// How long is waited after a check that took `took`, `elapsed` after the first one began.
+fn pause(elapsed: Duration, took: Duration) -> Duration {
+    if elapsed < SOON {
+        took.saturating_mul(SHARE).clamp(PAUSES.0, PAUSES.1)
+    } else {
+        LATER
     }
 }
 
@@ -328,5 +339,24 @@ fn prune(origin: &DeploymentId) {
     });
     if let Err(error) = pruned {
         warn!(error = %Chain(&*error), "old deployments were not removed");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_check_is_repeated_soon_and_a_long_one_later() {
+        let ms = Duration::from_millis;
+        let table = [
+            (ms(0), ms(1), ms(50)),
+            (ms(0), ms(10), ms(90)),
+            (ms(0), ms(400), ms(250)),
+            (SOON, ms(1), LATER),
+        ];
+        for (elapsed, took, expected) in table {
+            assert_eq!(pause(elapsed, took), expected, "{elapsed:?} {took:?}");
+        }
     }
 }

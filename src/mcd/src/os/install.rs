@@ -39,13 +39,12 @@ const UNITS: &[(&str, &str)] = &[
 const SELF: &str = "/proc/self/exe";
 
 pub(super) fn run(context: &Context) -> anyhow::Result<HelperReport> {
-    // A daemon that starts while an attempt is under way waits for its end: before, neither journal
-    // nor boot entries tell that the host is about to boot, and the node would be uncordoned.
-    let _lock = context.lock()?;
     let root = &context.root;
     if is_installed(root)? {
+        // The daemon of a host that has just booted need not wait until what was left is removed.
         return Ok(HelperReport::done());
     }
+    let _lock = context.lock()?;
     place_program(root)?;
     let mut units = RunningUnits::new(&context.runtime);
     let mut is_changed = false;
