@@ -26,7 +26,7 @@ PACKAGES := pkg-config libostree-dev libssl-dev libzstd-dev ostree debootstrap s
 	prometheus prometheus-alertmanager qemu-system-x86 qemu-utils grub-pc-bin xfsprogs ignition curl checkpolicy semodule-utils policycoreutils iproute2 e2fsprogs \
 	containernetworking-plugins busybox-static
 
-.PHONY: help machine compilers setup lint unit binaries test list proof proof-programs proof-hosts proof-machine proof-images images demo playground bench
+.PHONY: help machine compilers setup lint unit binaries test list proof proof-programs proof-hosts proof-machine proof-images images demo playground bench upstream-data
 
 help:
 	@echo "make demo    three workers roll, then a release goes through the cluster; target/demo/timeline.svg"
@@ -39,6 +39,7 @@ help:
 	@echo "make bench   the figures; target/bench/figures.json"
 	@echo "make lint    format, clippy, dependencies    make unit   what needs no lab"
 	@echo "make binaries [PROFILE=dev]   the programs, into target/slipway"
+	@echo "make upstream-data   what tests read of OpenShift's repositories, into SLIPWAY_DATA (../shared/data)"
 	@echo "make images [PUSH=registry/prefix]   an OCI image of each component, into target/images; pushes them"
 
 # What the lab needs of this machine, and what a build does.
@@ -56,6 +57,9 @@ setup:
 		echo "installing Debian packages: $${missing[*]}"; \
 		apt-get update --quiet=2 && DEBIAN_FRONTEND=noninteractive apt-get install --quiet=1 --yes --no-install-recommends $${missing[@]}; \
 	fi
+
+upstream-data:
+	@tests/support/upstream-data/get.sh
 
 lint unit list: compilers setup
 	@$(SUITES) $@

@@ -16,7 +16,7 @@ use lab::host::Host;
 use nix::sys::signal::Signal;
 use testbed::logs;
 use testbed::objects::annotation as value;
-use testbed::{Cluster, DONE_WITHIN, NodeSpec, RotatedVersions, SOON, Testbed, until};
+use testbed::{Cluster, DONE_WITHIN, NodeSpec, RotatedVersions, SOON, Testbed, until, until_so};
 
 const NODE: &str = "worker-0";
 const CONFIG: &str = api::machineconfiguration::controller_config::NAME;
@@ -194,20 +194,18 @@ async fn is_followed(cluster: &Cluster, versions: &RotatedVersions, observed: &s
 
 /// Waits for the event that certificates are refused.
 async fn is_refused(cluster: &Cluster, why: &str) -> Result<()> {
-    until("an event", SOON, async || {
-        let events = cluster.objects().events().await?;
-        let said: Vec<_> = events
-            .into_iter()
-            .filter(|event| event.reason.as_deref() == Some("CertificatesRefused"))
+    let read = async || {
+        let events = cluster.objects().events().await?.into_iter();
+        let refused = events.filter(|event| event.reason.as_deref() == Some("CertificatesRefused"));
+        Ok(refused
             .filter_map(|event| event.message)
-            .collect();
-        Ok(if said.iter().any(|said| said.starts_with(why)) {
-            Ok(())
-        } else {
-            Err(format!("{said:?}"))
-        })
+            .collect::<Vec<_>>())
+    };
+    until_so("an event", read, |said| {
+        said.iter().any(|said| said.starts_with(why))
     })
-    .await
+    .await?;
+    Ok(())
 }
 
 /// What the daemon asked for, but for its watch, its events and its node's MachineConfigNode: each

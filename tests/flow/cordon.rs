@@ -2,9 +2,7 @@
 //! logind's, waits for programs that asked for a delay. `slipway pool` and `slipway node` show why
 //! the node waits and which budget would block its drain.
 
-use std::process::Command;
-
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use api::machineconfiguration::{NodeState, annotation};
 use k8s_openapi::api::core::v1::Node;
 use observer::shutdown;
@@ -12,7 +10,7 @@ use serde_json::json;
 use testbed::config::Config;
 use testbed::logs;
 use testbed::objects::{annotation as value, budget, deployment};
-use testbed::{Cluster, DONE_WITHIN, NodeSpec, Programs, SOON, Testbed, until};
+use testbed::{Cluster, DONE_WITHIN, NodeSpec, SOON, Testbed, until};
 
 const NODE: &str = "worker-0";
 
@@ -118,14 +116,7 @@ async fn until_waiting_is_shown(cluster: &Cluster) -> Result<()> {
 
 /// Runs `slipway`; its exit code, and all that it printed.
 fn slipway(cluster: &Cluster, arguments: &[&str]) -> Result<(Option<i32>, String)> {
-    #[expect(clippy::disallowed_methods, reason = "a test runs the program")]
-    let output = Command::new(Programs::built()?.path("slipway")?)
-        .args(arguments)
-        .arg("--kubeconfig")
-        .arg(cluster.control_plane().admin_kubeconfig())
-        .output()
-        .context("cannot run slipway")?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let errors = String::from_utf8_lossy(&output.stderr);
-    Ok((output.status.code(), text + &errors))
+    let kubeconfig = cluster.control_plane().admin_kubeconfig();
+    let printed = testbed::slipway(&kubeconfig, arguments)?;
+    Ok((printed.code, printed.all()))
 }

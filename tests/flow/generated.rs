@@ -15,7 +15,7 @@ use kube::{Api, ResourceExt as _};
 use lab::manifest;
 use serde_json::{Value, json};
 use testbed::config::{Config, File};
-use testbed::{CONTROLLER, Cluster, SOON, Testbed, logs, until};
+use testbed::{CONTROLLER, Cluster, SOON, Testbed, logs, until, until_so};
 
 /// Definitions that a cluster of OpenShift has from elsewhere.
 const DEFINITIONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/cvo/crds");
@@ -114,27 +114,23 @@ async fn file(cluster: &Cluster, pool: &str, path: &str) -> Result<String> {
 
 /// Waits until a file of a pool's rendered configuration says something.
 async fn says(cluster: &Cluster, pool: &str, path: &str, words: &str) -> Result<()> {
-    until(&format!("{words} in {path} of {pool}"), SOON, async || {
-        let text = file(cluster, pool, path).await?;
-        Ok(if text.contains(words) {
-            Ok(())
-        } else {
-            Err(text)
-        })
-    })
-    .await
+    let what = format!("{words} in {path} of {pool}");
+    let read = async || file(cluster, pool, path).await;
+    until_so(&what, read, |text| text.contains(words)).await?;
+    Ok(())
 }
 
 /// Waits until the last condition of a KubeletConfig says something.
 async fn kubelet_config_says(cluster: &Cluster, name: &str, message: &str) -> Result<()> {
     let configs = Api::<KubeletConfig>::all(cluster.objects().client().clone());
-    until(&format!("{message} of {name}"), SOON, async || {
+    let read = async || {
         let status = configs.get(name).await?.status.unwrap_or_default();
         let last = status.conditions.last();
-        let said = last.map(|last| last.message.clone()).unwrap_or_default();
-        Ok(if said == message { Ok(()) } else { Err(said) })
-    })
-    .await
+        Ok(last.map(|last| last.message.clone()).unwrap_or_default())
+    };
+    let what = format!("{message} of {name}");
+    until_so(&what, read, |said| said == message).await?;
+    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -252,20 +248,13 @@ async fn a_bad_object_is_named_and_the_other_pools_go_on() -> Result<()> {
         .apply(&MIRRORS.replace("quay.io/a", "https://quay.io"))
         .await?;
     let why = "ImageDigestMirrorSet mirrors: spec.imageDigestMirrors[0].source: \"https://quay.io\" has a scheme: write the host alone";
-    until("the mirror to be named", SOON, async || {
+    let read = async || {
         let pool = cluster.objects().pool("worker").await?;
         let status = pool.status.unwrap_or_default();
         let condition = status.condition(&PoolConditionType::RenderDegraded);
-        let said = condition
-            .map(|known| known.message.clone())
-            .unwrap_or_default();
-        Ok(if said.ends_with(why) {
-            Ok(())
-        } else {
-            Err(said)
-        })
-    })
-    .await?;
+        Ok(condition.map_or_else(String::new, |known| known.message.clone()))
+    };
+    until_so("the mirror to be named", read, |said| said.ends_with(why)).await?;
     let edge = cluster.objects().target("edge").await?;
     let change = Config::new().argument("a=2").spec();
     cluster.configure("50-edge", "edge", &change).await?;
@@ -379,15 +368,8 @@ async fn a_cluster_on_no_cloud_needs_no_base_made_by_hand() -> Result<()> {
     let name = "01-worker-container-runtime";
     let edit = Patch::Merge(json!({ "spec": { "kernelArguments": ["mine"] } }));
     configs.patch(name, &PatchParams::default(), &edit).await?;
-    until("the edit to be reverted", SOON, async || {
-        let arguments = configs.get(name).await?.spec.kernel_arguments;
-        Ok(if arguments.is_empty() {
-            Ok(())
-        } else {
-            Err(format!("{arguments:?}"))
-        })
-    })
-    .await?;
+    let read = async || Ok(configs.get(name).await?.spec.kernel_arguments);
+    until_so("the edit to be reverted", read, Vec::is_empty).await?;
     config["spec"]["clusterDNSIP"] = json!("172.30.0.99");
     cluster.apply(&config.to_string()).await?;
     says(&cluster, "worker", KUBELET_CONF, "172.30.0.99").await?;

@@ -12,7 +12,6 @@ mod release;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
 use api::config::preflight::{PREFLIGHT, PREFLIGHT_RESULT, PreflightRecord};
@@ -166,17 +165,11 @@ impl Site {
     }
 
     /// Runs `slipway upgrade preflight`: its exit code, and what it printed.
-    async fn preflight(&self, arguments: &[&str]) -> Result<(Option<i32>, String)> {
-        let mut slipway = Command::new(Programs::built()?.path("slipway")?);
-        slipway
-            .args(["upgrade", "preflight"])
-            .args(arguments)
-            .arg("--kubeconfig")
-            .arg(self.cluster.control_plane().admin_kubeconfig());
-        let output = tokio::task::spawn_blocking(move || slipway.output()).await??;
-        let mut text = String::from_utf8(output.stdout)?;
-        text.push_str(&String::from_utf8(output.stderr)?);
-        Ok((output.status.code(), text))
+    fn preflight(&self, arguments: &[&str]) -> Result<(Option<i32>, String)> {
+        let kubeconfig = self.cluster.control_plane().admin_kubeconfig();
+        let arguments = [&["upgrade", "preflight"], arguments].concat();
+        let printed = tokio::task::block_in_place(|| testbed::slipway(&kubeconfig, &arguments))?;
+        Ok((printed.code, printed.all()))
     }
 
     /// The outcome on the ClusterVersion.
@@ -276,7 +269,7 @@ async fn all_that_is_wrong_with_a_release_is_said_and_nothing_is_changed() -> Re
     let edge = Config::new().files([relative]).object("99-edge", "edge");
     put(&mut files, "80_machine-config_51_edge", &edge);
     let bad = site.publish("bad", &files).await?;
-    let (code, said) = site.preflight(&["--to-image", &bad]).await?;
+    let (code, said) = site.preflight(&["--to-image", &bad])?;
     ensure!(code == Some(5), "{code:?}: {said}");
     let node = format!("MachineConfigPool worker: node {NODE} cannot fetch and rehearse");
     for words in [
@@ -294,7 +287,7 @@ async fn all_that_is_wrong_with_a_release_is_said_and_nothing_is_changed() -> Re
     // Corrected, the node has fetched and rehearsed it.
     let good = site.publish("good", &site.next(&image.reference)?).await?;
     let since = Timestamp::now();
-    let (code, said) = site.preflight(&["--to-image", &good]).await?;
+    let (code, said) = site.preflight(&["--to-image", &good])?;
     ensure!(
         code == Some(0) && said.contains(": passed"),
         "{code:?}: {said}"
@@ -324,7 +317,7 @@ async fn all_that_is_wrong_with_a_release_is_said_and_nothing_is_changed() -> Re
     all.node_is(NODE, "at rest", DONE_WITHIN, is_at_rest)
         .await?;
 
-    let (code, said) = site.preflight(&["--clear"]).await?;
+    let (code, said) = site.preflight(&["--clear"])?;
     ensure!(code == Some(0), "{said}");
     let get = ["get", "clusterversion", "version", "--output=json"];
     let object = site.cluster.control_plane().kubectl(&get)?;

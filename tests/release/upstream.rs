@@ -10,15 +10,9 @@ use release::order::{Place, is_manifest_file};
 use release::payload::Files;
 use release::{ImageDigest, Manifest, Metadata, Payload, PullSpec, REFERENCES_FILE, References};
 
-/// Where the manifests lie, beside the checkout.
+/// Where the manifests lie.
 fn data() -> Option<PathBuf> {
-    let directory =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data/payload-manifests");
-    if directory.is_dir() {
-        return Some(directory);
-    }
-    lab::skipped("a release of upstream's manifests (../shared/data is not there)").unwrap();
-    None
+    lab::upstream_data("payload-manifests", "a release of upstream's manifests").unwrap()
 }
 
 fn files(directory: &Path) -> Files {

@@ -17,4 +17,5 @@ mod network;
 mod packages;
 mod requests;
 mod sources;
+mod upstream_data;
 mod words;

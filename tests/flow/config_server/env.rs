@@ -1,75 +1,62 @@
 //! A cluster with pools, the config server beside it, and machines that ask.
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::ops::Deref;
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use api::machineconfiguration::{ControllerConfig, ControllerConfigSpec, MachineConfigPool};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use k8s_openapi::ByteString;
-use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
-use k8s_openapi::api::core::v1::ServiceAccount;
-use kube::api::{Patch, PatchParams, PostParams};
-use kube::{Api, Client};
-use lab::control_plane::{ControlPlane, Process, definitions};
+use kube::Api;
+use kube::api::PostParams;
+use lab::control_plane::{Process, definitions};
 use lab::{PATIENCE, free_address, manifest, wait};
 use serde_json::{Value, json};
-use testbed::{Authority, Programs, api_server};
+use testbed::http::{self, HttpReply};
+use testbed::{ApiServer, Authority, objects, workspace};
 
 pub(crate) const NAMESPACE: &str = "openshift-machine-config-operator";
 
 /// What tokens of machines are made for.
 pub(crate) const AUDIENCE: &str = "machine-config-server";
 
-/// Where the API server publishes who signs the certificates of its clients. The lab's API server
-/// knows tokens only, so the suite writes it.
-const SIGNERS: &str = "
-apiVersion: v1
-kind: ConfigMap
-metadata: { name: extension-apiserver-authentication, namespace: kube-system }
-";
-
 /// A cluster with the config server's objects.
 pub(crate) struct Site {
-    pub(crate) control_plane: ControlPlane,
-    pub(crate) client: Client,
-    pub(crate) dir: PathBuf,
+    pub(crate) api: ApiServer,
     /// Signs the server's certificate.
     pub(crate) authority: Authority,
     /// Signs those of clients.
     pub(crate) signer: Authority,
 }
 
+impl Deref for Site {
+    type Target = ApiServer;
+
+    fn deref(&self) -> &ApiServer {
+        &self.api
+    }
+}
+
 impl Site {
     pub(crate) async fn start(name: &str) -> Result<Self> {
-        let (control_plane, dir) = api_server("config-server", name).await?;
-        let client = control_plane.client().await?;
-        manifest::define(&client, &definitions()?).await?;
-        let deploy = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy");
+        let api = ApiServer::start("config-server", name).await?;
+        manifest::define(api.objects.client(), &definitions()?).await?;
         for component in ["daemon", "config-server"] {
-            let objects = manifest::component(&deploy.join(component))?;
-            manifest::apply(&client, &objects).await?;
+            let objects = manifest::component(&workspace().join("deploy").join(component))?;
+            manifest::apply(api.objects.client(), &objects).await?;
         }
         let signer = Authority::make("signer of clients")?;
-        let mut signers = manifest::parse(SIGNERS)?;
-        signers[0].data["data"] = json!({ "client-ca-file": signer.pem });
-        manifest::apply(&client, &signers).await?;
+        // The lab's API server knows tokens only.
+        api.publish_signer(&signer).await?;
         Ok(Self {
-            control_plane,
-            client,
-            dir,
+            api,
             authority: Authority::make("authority of the config server")?,
             signer,
         })
-    }
-
-    /// Writes an object of the cluster.
-    pub(crate) async fn apply(&self, object: &Value) -> Result<()> {
-        let objects = manifest::parse(&object.to_string())?;
-        manifest::apply(&self.client, &objects).await.map(drop)
     }
 
     /// Writes a rendered configuration.
@@ -78,13 +65,12 @@ impl Site {
             "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig",
             "metadata": { "name": name }, "spec": spec,
         });
-        self.apply(&object).await
+        self.apply(&object.to_string()).await
     }
 
     /// Writes a configuration that was rendered for a pool.
     pub(crate) async fn owned_config(&self, name: &str, spec: &Value, pool: &str) -> Result<()> {
-        let pools = Api::<MachineConfigPool>::all(self.client.clone());
-        let uid = pools.get(pool).await?.metadata.uid;
+        let uid = self.objects.pool(pool).await?.metadata.uid;
         let owner = json!({
             "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfigPool",
             "name": pool, "uid": uid, "controller": true, "blockOwnerDeletion": true,
@@ -93,7 +79,7 @@ impl Site {
             "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig",
             "metadata": { "name": name, "ownerReferences": [owner] }, "spec": spec,
         });
-        self.apply(&object).await
+        self.apply(&object.to_string()).await
     }
 
     /// A kubeconfig with a certificate of the client authority, as a kubelet has one.
@@ -102,15 +88,12 @@ impl Site {
         self.signer
             .issue(&certificate, user, "system:nodes")
             .unwrap();
-        let path = self.kubeconfig(&format!("{name}.kubeconfig"), "unused");
-        let text = std::fs::read_to_string(&path).unwrap();
-        let mut config: Value = serde_json::from_str(&text).unwrap();
-        config["users"][0]["user"] = json!({
+        let user = json!({
             "client-certificate": certificate.with_extension("crt"),
             "client-key": certificate.with_extension("key"),
         });
-        std::fs::write(&path, config.to_string()).unwrap();
-        path
+        let file = format!("{name}.kubeconfig");
+        self.kubeconfig(&file, &user).unwrap()
     }
 
     /// Writes a pool: its new configuration, the one that all its nodes run, and how many run the
@@ -124,24 +107,20 @@ impl Site {
                 "nodeSelector": { "matchLabels": { format!("node-role.kubernetes.io/{name}"): "" } },
             },
         });
-        self.apply(&object).await?;
-        let status = json!({ "status": {
+        self.apply(&object.to_string()).await?;
+        let status = json!({
             "configuration": { "name": old }, "updatedMachineCount": updated, "conditions": [],
             "machineCount": 3, "readyMachineCount": 0, "unavailableMachineCount": 0,
             "degradedMachineCount": 0,
-        } });
-        let pools = Api::<MachineConfigPool>::all(self.client.clone());
-        let patch = Patch::Merge(status);
-        pools
-            .patch_status(name, &PatchParams::default(), &patch)
-            .await?;
-        Ok(())
+        });
+        let pools: Api<MachineConfigPool> = self.all();
+        objects::set_status(&pools, name, &status).await
     }
 
     /// Writes the certificates that new machines get.
     pub(crate) async fn kubelet_ca(&self, bundle: &str) -> Result<()> {
         let bundle = BASE64.encode(bundle);
-        let configs = Api::<ControllerConfig>::all(self.client.clone());
+        let configs: Api<ControllerConfig> = self.all();
         let name = api::machineconfiguration::controller_config::NAME;
         if configs.get_opt(name).await?.is_none() {
             let some = ByteString(b"some".to_vec());
@@ -154,52 +133,23 @@ impl Site {
             let new = ControllerConfig::new(name, spec);
             configs.create(&PostParams::default(), &new).await?;
         }
-        let patch = Patch::Merge(json!({ "spec": { "kubeAPIServerServingCAData": bundle } }));
-        configs.patch(name, &PatchParams::default(), &patch).await?;
-        Ok(())
+        let change = json!({ "spec": { "kubeAPIServerServingCAData": bundle } });
+        objects::merge(&configs, name, &change).await
     }
 
     /// A token of an account, made for an audience; without one for the API server.
-    pub(crate) async fn token(&self, account: &str, audience: Option<&str>) -> Result<String> {
-        let request = TokenRequest {
-            spec: Some(TokenRequestSpec {
-                audiences: audience.map(|audience| vec![audience.to_owned()]),
-                expiration_seconds: Some(3600),
-                ..TokenRequestSpec::default()
-            }),
-            ..TokenRequest::default()
-        };
-        let accounts = Api::<ServiceAccount>::namespaced(self.client.clone(), NAMESPACE);
-        let made = accounts
-            .create_token_request(account, &PostParams::default(), &request)
-            .await?;
-        made.status
-            .and_then(|status| status.token)
-            .context("an answer without a token")
-    }
-
-    /// A kubeconfig with a token.
-    pub(crate) fn kubeconfig(&self, name: &str, token: &str) -> PathBuf {
-        let authority = self.control_plane.ca_pem();
-        let authority = BASE64.encode(authority);
-        let server = self.control_plane.server_url();
-        let text = json!({
-            "apiVersion": "v1", "kind": "Config", "current-context": "lab",
-            "clusters": [{ "name": "lab", "cluster": {
-                "server": server, "certificate-authority-data": authority,
-            } }],
-            "users": [{ "name": "lab", "user": { "token": token } }],
-            "contexts": [{ "name": "lab", "context": { "cluster": "lab", "user": "lab" } }],
-        });
-        let path = self.dir.join(name);
-        std::fs::write(&path, text.to_string()).unwrap();
-        path
+    pub(crate) fn token(&self, account: &str, audience: Option<&str>) -> Result<String> {
+        let namespace = format!("--namespace={NAMESPACE}");
+        let audience = audience.map(|audience| format!("--audience={audience}"));
+        let mut create = vec!["create", "token", account, &namespace];
+        create.extend(audience.as_deref());
+        Ok(self.control_plane.kubectl(&create)?.trim().to_owned())
     }
 
     /// Starts the server; ready once it knows its pools.
     pub(crate) async fn serve(&self, name: &str, arguments: &[&str]) -> Result<Server> {
-        let token = self.token("machine-config-server", None).await?;
-        let kubeconfig = self.kubeconfig(&format!("{name}.kubeconfig"), &token);
+        let token = json!({ "token": self.token("machine-config-server", None)? });
+        let kubeconfig = self.kubeconfig(&format!("{name}.kubeconfig"), &token)?;
         let certificate = self.dir.join(name);
         self.authority
             .issue(&certificate, "machine-config-server", "test")?;
@@ -221,8 +171,7 @@ impl Site {
             "--v=4".to_owned(),
         ];
         all.extend(arguments.iter().map(ToString::to_string));
-        let program = Programs::built()?.path("mcs")?;
-        let mut process = Process::start(name, &program, all, &self.dir)?;
+        let mut process = self.run(name, "mcs", all)?;
         let mut server = Server {
             secure,
             plain,
@@ -258,27 +207,6 @@ pub(crate) struct Server {
     process: Option<Process>,
 }
 
-/// An answer.
-#[derive(Debug, Clone)]
-pub(crate) struct HttpReply {
-    pub(crate) status: u16,
-    head: String,
-    pub(crate) body: String,
-}
-
-impl HttpReply {
-    /// A header's value; empty where it is absent.
-    pub(crate) fn header(&self, name: &str) -> &str {
-        let lines = self.head.lines().filter_map(|line| line.split_once(": "));
-        let mut found = lines.filter(|(known, _)| known.eq_ignore_ascii_case(name));
-        found.next().map_or("", |(_, value)| value)
-    }
-
-    pub(crate) fn json(&self) -> Value {
-        serde_json::from_str(&self.body).unwrap()
-    }
-}
-
 /// Arguments of curl for a bearer token.
 pub(crate) fn bearer(token: &str) -> [String; 2] {
     ["--header".into(), format!("Authorization: Bearer {token}")]
@@ -300,26 +228,13 @@ impl Server {
             .unwrap()
     }
 
-    /// Asks by curl, which is another's client.
+    /// Sends a request, and trusts the server's authority.
     pub(crate) fn ask(&self, url: &str, arguments: &[String]) -> Result<HttpReply> {
-        let output = Command::new("curl")
-            .args(["--silent", "--show-error", "--include", "--max-time", "60"])
-            .args(["--noproxy", "*", "--cacert"])
-            .arg(&self.trusted)
-            .args(arguments)
-            .arg(url)
-            .env_remove("https_proxy")
-            .output()?;
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        ensure!(output.status.success(), "curl: {}", said.trim());
-        let text = String::from_utf8(output.stdout)?;
-        let (head, body) = text.split_once("\r\n\r\n").context("no end of headers")?;
-        let status = head.split(' ').nth(1).context("no status")?.parse()?;
-        Ok(HttpReply {
-            status,
-            head: head.to_owned(),
-            body: body.to_owned(),
-        })
+        let trusted = self.trusted.display().to_string();
+        http::ask(
+            url,
+            &[&["--cacert".to_owned(), trusted], arguments].concat(),
+        )
     }
 
     /// Waits until an answer is as it should be.
@@ -335,7 +250,7 @@ impl Server {
             Ok(if is_so(&answer) {
                 Ok(answer)
             } else {
-                Err(format!("{} {}", answer.status, answer.head))
+                Err(answer.head().to_owned())
             })
         })
         .await

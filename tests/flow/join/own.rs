@@ -13,7 +13,7 @@ use kube::Api;
 use lab::manifest;
 use serde_json::{Value, json};
 use testbed::config::{Config, File};
-use testbed::{Authority, Cluster, DONE_WITHIN, NodeSpec, SOON, Testbed, logs, until};
+use testbed::{Authority, Cluster, DONE_WITHIN, NodeSpec, SOON, Testbed, logs, until, until_so};
 
 use crate::scraped;
 
@@ -85,21 +85,23 @@ impl Endpoint {
 /// Waits until all pods of a DaemonSet are those of its present template.
 async fn rolled_out(cluster: &Cluster, name: &str) -> Result<()> {
     let sets = Api::<DaemonSet>::namespaced(cluster.objects().client().clone(), NAMESPACE);
-    until(&format!("the pods of {name}"), SOON, async || {
+    let read = async || {
         let set = sets.get(name).await?;
-        let status = set.status.unwrap_or_default();
-        let wanted = status.desired_number_scheduled;
-        let is_whole = wanted > 0
-            && status.observed_generation == set.metadata.generation
-            && status.updated_number_scheduled == Some(wanted)
-            && status.number_available == Some(wanted);
-        Ok(if is_whole {
-            Ok(())
-        } else {
-            Err(format!("{status:?}"))
-        })
-    })
-    .await
+        Ok((set.metadata.generation, set.status.unwrap_or_default()))
+    };
+    until_so(
+        &format!("the pods of {name}"),
+        read,
+        |(generation, status)| {
+            let wanted = status.desired_number_scheduled;
+            wanted > 0
+                && status.observed_generation == *generation
+                && status.updated_number_scheduled == Some(wanted)
+                && status.number_available == Some(wanted)
+        },
+    )
+    .await?;
+    Ok(())
 }
 
 /// Path of a MachineConfig, the same at both servers.

@@ -19,8 +19,9 @@ use anyhow::{Context as _, Result, ensure};
 use lab::audit::Event;
 use rand::{Rng as _, SeedableRng as _};
 use serde_json::json;
+use testbed::objects;
 
-use crate::env::{Cluster, is_write, report};
+use crate::env::{Cluster, WELL, is_write};
 use crate::payload::COMPONENTS;
 
 /// Updates, and kills in each.
@@ -81,7 +82,8 @@ impl Cluster {
                     let map = maps.get_opt(component).await.ok().flatten();
                     let data = map.and_then(|map| map.data).unwrap_or_default();
                     let is_there = data.get("version") == Some(&version);
-                    if is_there && report(&operators, component, &version).await.is_ok() {
+                    let report = objects::report(&operators, component, &version, &WELL);
+                    if is_there && report.await.is_ok() {
                         break;
                     }
                 }

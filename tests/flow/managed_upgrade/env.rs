@@ -9,26 +9,24 @@ mod alerts;
 mod nodes;
 mod requests;
 
-use std::fs;
 use std::net::SocketAddr;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use api::config::{ClusterOperator, ClusterVersion};
 use api::machineconfiguration::MachineConfigPool;
 use api::upgrade::{UpgradeConfig, upgrade_config};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Node, Secret};
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use kube::{Api, Client};
-use lab::control_plane::{ControlPlane, Process};
+use kube::Api;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use lab::control_plane::Process;
 use lab::{PATIENCE, free_address, manifest, wait};
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use testbed::{AlertServers, AlertSettings, Programs, api_server};
+use testbed::objects::{self, create, set_status};
+use testbed::{AlertServers, AlertSettings, ApiServer, Programs, workspace};
 
 pub(crate) const NAMESPACE: &str = "openshift-managed-upgrade-operator";
 pub(crate) const OLD: &str = "4.16.3";
@@ -41,7 +39,7 @@ pub(crate) const CLUSTER_ID: &str = "4f1d3c3e-2b3b-4c8e-9c1d-6a3b1e0f9a11";
 const CREATOR: &str = "managed-upgrade-operator";
 
 pub(crate) struct Cluster {
-    pub(crate) control_plane: ControlPlane,
+    pub(crate) server: ApiServer,
     pub(crate) upgrades: Api<UpgradeConfig>,
     pub(crate) versions: Api<ClusterVersion>,
     maps: Api<ConfigMap>,
@@ -50,42 +48,44 @@ pub(crate) struct Cluster {
     nodes: Api<Node>,
     operators: Api<ClusterOperator>,
     pools: Api<MachineConfigPool>,
-    client: Client,
-    pub(crate) dir: PathBuf,
+    /// Has the rights that are deployed.
+    kubeconfig: PathBuf,
     metrics: SocketAddr,
-    starts: usize,
     nudges: usize,
     /// Prometheus and Alertmanager.
     pub(crate) servers: AlertServers,
 }
 
+impl Deref for Cluster {
+    type Target = ApiServer;
+
+    fn deref(&self) -> &ApiServer {
+        &self.server
+    }
+}
+
 impl Cluster {
     /// A cluster at the old version, which may be upgraded to the new one.
     pub(crate) async fn start(name: &str) -> Result<Self> {
-        let (control_plane, dir) = api_server("managed-upgrade", name).await?;
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-        let client = control_plane.client().await?;
+        let server = ApiServer::start("managed-upgrade", name).await?;
         for crds in [
             "deploy/cvo/crds",
             "deploy/managed-upgrade/crds",
             "deploy/crds/machineconfigpools.yaml",
             "tests/support/testbed/definitions",
         ] {
-            manifest::define(&client, &root.join(crds)).await?;
+            manifest::define(server.objects.client(), &workspace().join(crds)).await?;
         }
-        for namespace in [
+        server.make_namespaces(&[
             NAMESPACE,
             "openshift-config",
             "openshift-machine-api",
             "openshift-monitoring",
-        ] {
-            control_plane.kubectl(&["create", "namespace", namespace])?;
-        }
-        let rights = root.join("deploy/managed-upgrade/rbac.yaml");
-        let rights = rights.to_str().context("a path of text")?;
-        control_plane.kubectl(&["apply", "--server-side", "-f", rights])?;
-        write_kubeconfig(&control_plane, &dir.join("kubeconfig")).await?;
-        let client = control_plane.client().await?;
+        ])?;
+        let rights = manifest::load(&workspace().join("deploy/managed-upgrade/rbac.yaml"))?;
+        manifest::apply(server.objects.client(), &rights).await?;
+        let account = (NAMESPACE, CREATOR);
+        let kubeconfig = server.account_kubeconfig("kubeconfig", account).await?;
         let metrics = free_address()?;
         let targets = json!([{ "targets": [metrics.to_string()] }]);
         let settings = AlertSettings {
@@ -93,21 +93,19 @@ impl Cluster {
             scrapes: vec![json!({ "job_name": "muo", "static_configs": targets })],
             interval_secs: 1,
         };
-        let servers = AlertServers::start(&dir, None, &settings).await?;
+        let servers = AlertServers::start(&server.dir, None, &settings).await?;
         let this = Self {
-            control_plane,
-            upgrades: Api::namespaced(client.clone(), NAMESPACE),
-            versions: Api::all(client.clone()),
-            maps: Api::namespaced(client.clone(), NAMESPACE),
-            jobs: Api::namespaced(client.clone(), NAMESPACE),
-            events: Api::namespaced(client.clone(), NAMESPACE),
-            nodes: Api::all(client.clone()),
-            operators: Api::all(client.clone()),
-            pools: Api::all(client.clone()),
-            client,
-            dir,
+            upgrades: server.namespaced(NAMESPACE),
+            versions: server.all(),
+            maps: server.namespaced(NAMESPACE),
+            jobs: server.namespaced(NAMESPACE),
+            events: server.namespaced(NAMESPACE),
+            nodes: server.all(),
+            operators: server.all(),
+            pools: server.all(),
+            server,
+            kubeconfig,
             metrics,
-            starts: 0,
             nudges: 0,
             servers,
         };
@@ -116,34 +114,17 @@ impl Cluster {
     }
 
     async fn fill(&self) -> Result<()> {
-        let spec = json!({
-            "clusterID": CLUSTER_ID, "channel": "stable-4.16"
-        });
-        make(
-            &self.versions,
-            json!({ "metadata": { "name": "version" }, "spec": spec }),
-        )
-        .await?;
+        let named = |name: &str, spec: Value| json!({ "metadata": { "name": name }, "spec": spec });
+        let spec = json!({ "clusterID": CLUSTER_ID, "channel": "stable-4.16" });
+        create(&self.versions, named("version", spec)).await?;
         let release = |version: &str| json!({ "version": version, "image": image(version) });
-        self.set_status(
-            &self.versions,
-            "version",
-            json!({
-                "desired": release(OLD), "history": [completed(OLD)], "observedGeneration": 1,
-                "versionHash": "", "availableUpdates": [release(NEW)]
-            }),
-        )
-        .await?;
-        make(
-            &self.operators,
-            json!({ "metadata": { "name": "etcd" }, "spec": {} }),
-        )
-        .await?;
-        make(
-            &self.pools,
-            json!({ "metadata": { "name": "worker" }, "spec": {} }),
-        )
-        .await?;
+        let status = json!({
+            "desired": release(OLD), "history": [completed(OLD)], "observedGeneration": 1,
+            "versionHash": "", "availableUpdates": [release(NEW)]
+        });
+        set_status(&self.versions, "version", &status).await?;
+        create(&self.operators, named("etcd", json!({}))).await?;
+        create(&self.pools, named("worker", json!({}))).await?;
         self.pool(2, 2).await?;
         let set = json!({
             "apiVersion": "machine.openshift.io/v1beta1", "kind": "MachineSet",
@@ -153,16 +134,7 @@ impl Cluster {
             },
             "spec": { "replicas": 2, "selector": { "matchLabels": { "a": "b" } }, "template": {} },
         });
-        self.apply("machine-set", &set)
-    }
-
-    /// Applies an object of a kind that only the lab's stand-ins define.
-    pub(crate) fn apply(&self, name: &str, object: &Value) -> Result<()> {
-        let file = self.dir.join(format!("{name}.json"));
-        fs::write(&file, object.to_string())?;
-        let file = file.to_str().context("a path of text")?;
-        self.control_plane.kubectl(&["apply", "-f", file])?;
-        Ok(())
+        self.apply(&set.to_string()).await
     }
 
     /// The operator's settings: these lines and a drain timeout.
@@ -182,31 +154,26 @@ impl Cluster {
     /// Makes the pull secret by which the fleet manager knows the cluster.
     pub(crate) async fn pull_secret(&self, token: &str) -> Result<()> {
         let auths = json!({ "auths": { "cloud.openshift.com": { "auth": token } } });
-        let secrets: Api<Secret> = Api::namespaced(self.client.clone(), "openshift-config");
-        make(
-            &secrets,
-            json!({
-                "metadata": { "name": "pull-secret" }, "type": "kubernetes.io/dockerconfigjson",
-                "stringData": { ".dockerconfigjson": auths.to_string() },
-            }),
-        )
-        .await
+        let secret = json!({
+            "metadata": { "name": "pull-secret" }, "type": "kubernetes.io/dockerconfigjson",
+            "stringData": { ".dockerconfigjson": auths.to_string() },
+        });
+        let secrets: Api<Secret> = self.namespaced("openshift-config");
+        create(&secrets, secret).await.map(drop)
     }
 
     /// Starts the operator. Dropped, it is killed.
-    pub(crate) fn run(&mut self) -> Result<Process> {
-        self.starts += 1;
+    pub(crate) fn run(&self) -> Result<Process> {
         let arguments = [
             "start".to_owned(),
-            // The rights are those that are deployed.
-            format!("--kubeconfig={}", self.dir.join("kubeconfig").display()),
+            format!("--kubeconfig={}", self.kubeconfig.display()),
             "--leader-elect=false".to_owned(),
             format!("--metrics-url={}", self.metrics),
             format!("--promql-url=http://{}", self.servers.prometheus),
             format!("--alertmanager-url=http://{}", self.servers.alertmanager),
             "--v=4".to_owned(),
         ];
-        let program = std::path::absolute(Programs::built()?.path("muo")?)?;
+        let program = Programs::built()?.path("muo")?;
         // The authority of the lab's registry, where there is one.
         let authority = self.dir.join("registry-ca.crt");
         let authority = authority.exists().then_some(authority);
@@ -219,8 +186,7 @@ impl Cluster {
         );
         let variables = authority.into_iter().chain([none]);
         let command = variables.chain([program]).chain(arguments);
-        let name = format!("muo-{}", self.starts);
-        Process::start(&name, Path::new("env"), command, &self.dir)
+        Process::start(&self.next("muo"), Path::new("env"), command, &self.dir)
     }
 
     /// Plays the rest of the cluster's parts, as far as the upgrade has come.
@@ -266,7 +232,7 @@ impl Cluster {
         } else {
             json!({ "startTime": time, "conditions": conditions })
         };
-        self.set_status(&self.jobs, name, status).await
+        set_status(&self.jobs, name, &status).await
     }
 
     /// Deletes a Job at once.
@@ -284,28 +250,21 @@ impl Cluster {
     /// Changes something that the operator watches, as clusters do all the time.
     async fn nudge(&mut self) -> Result<()> {
         self.nudges += 1;
-        self.set_status(
-            &self.operators,
-            "etcd",
-            json!({ "conditions": [{
+        let status = json!({ "conditions": [{
             "type": "Available", "status": "True", "message": self.nudges.to_string(),
             "lastTransitionTime": "2025-01-01T00:00:00Z"
-        }] }),
-        )
-        .await
+        }] });
+        set_status(&self.operators, "etcd", &status).await
     }
 
     /// Waits until a condition says something.
     pub(crate) async fn until_said(&mut self, r#type: &str, words: &str) -> Result<()> {
         wait::until(&format!("{type}: {words}"), PATIENCE, async || {
-            let said = self.said().await?;
-            let prefix = format!("{type}=");
-            let mut found = said.iter().filter_map(|said| said.strip_prefix(&prefix));
-            if found.any(|said| said.contains(words)) {
-                return Ok(Ok(()));
+            let found = objects::find_said(&self.said().await?, r#type, words);
+            if found.is_err() {
+                self.nudge().await?;
             }
-            self.nudge().await?;
-            Ok(Err(said.join("\n")))
+            Ok(found.map(drop))
         })
         .await
     }
@@ -327,25 +286,22 @@ impl Cluster {
 
     /// Waits until the upgrade to a version is in a phase.
     pub(crate) async fn until_phase(&self, version: &str, phase: &str) -> Result<()> {
-        wait::until(&format!("phase {phase}"), PATIENCE, async || {
+        let read = async || {
             let upgrade = self.upgrades.get(upgrade_config::NAME).await?;
             let history = upgrade.status.unwrap_or_default().history;
             let entry = history.iter().find(|entry| entry.version == version);
-            let found = entry
-                .map(|entry| entry.phase.to_string())
-                .unwrap_or_default();
-            Ok(if found == phase { Ok(()) } else { Err(found) })
-        })
-        .await
+            Ok(entry.map_or_else(String::new, |entry| entry.phase.to_string()))
+        };
+        let what = format!("phase {phase}");
+        let found = wait::until_so(&what, read, |found| found == phase);
+        found.await.map(drop)
     }
 
     /// Waits until there is no UpgradeConfig.
     pub(crate) async fn until_gone(&self) -> Result<()> {
-        wait::until("no UpgradeConfig", PATIENCE, async || {
-            let found = self.upgrades.get_opt(upgrade_config::NAME).await?;
-            Ok(found.map_or(Ok(()), |upgrade| Err(format!("{:?}", upgrade.metadata))))
-        })
-        .await
+        let read = async || Ok(self.upgrades.get_opt(upgrade_config::NAME).await?);
+        let gone = wait::until_so("no UpgradeConfig", read, Option::is_none);
+        gone.await.map(drop)
     }
 
     /// The version that ClusterVersion is asked for.
@@ -369,28 +325,20 @@ impl Cluster {
 
     /// Reports as the version operator does when the control plane is done.
     pub(crate) async fn complete(&self) -> Result<()> {
-        self.set_status(
-            &self.versions,
-            "version",
-            json!({
-                "desired": { "version": NEW, "image": image(NEW) },
-                "history": [completed(NEW), completed(OLD)], "availableUpdates": []
-            }),
-        )
-        .await
+        let status = json!({
+            "desired": { "version": NEW, "image": image(NEW) },
+            "history": [completed(NEW), completed(OLD)], "availableUpdates": []
+        });
+        set_status(&self.versions, "version", &status).await
     }
 
     /// Reports how many machines of the pool of workers are updated.
     pub(crate) async fn pool(&self, all: u32, updated: u32) -> Result<()> {
-        self.set_status(
-            &self.pools,
-            "worker",
-            json!({
-                "machineCount": all, "updatedMachineCount": updated, "readyMachineCount": updated,
-                "unavailableMachineCount": 0, "degradedMachineCount": 0
-            }),
-        )
-        .await
+        let status = json!({
+            "machineCount": all, "updatedMachineCount": updated, "readyMachineCount": updated,
+            "unavailableMachineCount": 0, "degradedMachineCount": 0
+        });
+        set_status(&self.pools, "worker", &status).await
     }
 
     /// Reasons of events about the UpgradeConfig, sorted.
@@ -403,41 +351,6 @@ impl Cluster {
         reasons.sort();
         Ok(reasons)
     }
-
-    async fn set_status<K>(&self, api: &Api<K>, name: &str, status: Value) -> Result<()>
-    where
-        K: Clone + DeserializeOwned + std::fmt::Debug,
-    {
-        let patch = Patch::Merge(json!({ "status": status }));
-        api.patch_status(name, &PatchParams::default(), &patch)
-            .await?;
-        Ok(())
-    }
-}
-
-async fn make<K>(api: &Api<K>, object: Value) -> Result<()>
-where
-    K: Clone + DeserializeOwned + serde::Serialize + std::fmt::Debug,
-{
-    let object = serde_json::from_value(object)?;
-    api.create(&PostParams::default(), &object).await?;
-    Ok(())
-}
-
-/// A kubeconfig with the operator's account.
-async fn write_kubeconfig(control_plane: &ControlPlane, file: &Path) -> Result<()> {
-    let token = control_plane.token(NAMESPACE, CREATOR).await?;
-    let authority = BASE64.encode(control_plane.ca_pem());
-    let cluster = json!({
-        "server": control_plane.server_url(), "certificate-authority-data": authority
-    });
-    let text = json!({
-        "apiVersion": "v1", "kind": "Config", "current-context": "lab",
-        "clusters": [{ "name": "lab", "cluster": cluster }],
-        "users": [{ "name": "muo", "user": { "token": token } }],
-        "contexts": [{ "name": "lab", "context": { "cluster": "lab", "user": "muo" } }],
-    });
-    Ok(fs::write(file, text.to_string())?)
 }
 
 fn image(version: &str) -> String {

@@ -6,6 +6,8 @@
 //! - `fleet`: a fleet manager
 //! - `receiver`: takes CloudEvents
 //! - `registry`: has a release image
+//! - `requested`: requests that cannot be followed, and requests by image
+//! - `withdrawn`: upgrades that their administrator withdraws
 #![expect(
     clippy::disallowed_methods,
     reason = "helpers of tests write files of their own"
@@ -15,13 +17,13 @@ mod env;
 mod fleet;
 mod receiver;
 mod registry;
+mod requested;
+mod withdrawn;
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use api::upgrade::PlanState;
-use jiff::{SignedDuration, Timestamp};
 use lab::{PATIENCE, wait};
 use serde_json::json;
 
@@ -88,11 +90,7 @@ async fn an_upgrade_waits_for_its_gates_and_leaves_nothing_behind() -> Result<()
     cluster
         .until_said("ComputeCapacityRemoved", machine)
         .await?;
-    let sets = cluster.machine_objects("machinesets")?;
-    ensure!(
-        sets == ["machineset.machine.openshift.io/worker-a"],
-        "{sets:?}"
-    );
+    cluster.has_own_machine_sets()?;
     cluster.remove_machine()?;
     cluster
         .until_said("CompletedNotificationSent", "True")
@@ -198,252 +196,6 @@ async fn the_fleet_managers_policy_is_followed_and_told_while_it_can_be_read() -
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the control-plane binary, prometheus and prometheus-alertmanager"]
-async fn an_upgrade_that_is_withdrawn_or_deleted_takes_what_it_added_with_it() -> Result<()> {
-    let mut cluster = Cluster::start("withdrawn").await?;
-    // The test does not last until it opens.
-    let day = (Timestamp::now() + SignedDuration::from_hours(60)).strftime("%a");
-    let window = format!("name: later, days: [{day}], start: '12:00', minutes: 60");
-    cluster
-        .settings(&format!("windows: [{{{window}}}]"))
-        .await?;
-    let _process = cluster.run()?;
-    // A Prometheus that has scraped nothing holds a gate.
-    cluster.until_series("up == 1", 1).await?;
-    ask_by_slipway(&cluster)?;
-    cluster.until_said("UpgradeConfigValid", "True").await?;
-    cluster.until_phase(NEW, "Pending").await?;
-    let plan = cluster.until_plan("Pending").await?;
-    let named = plan.window.map(|window| window.name);
-    ensure!(named.as_deref() == Some("later"), "{named:?}");
-    ensure!(plan.forecast.is_some(), "no forecast");
-    let asked = |state: PlanState| {
-        let found = plan.steps.iter().filter(|step| step.state == state);
-        found.map(|step| step.name.as_str()).collect::<Vec<_>>()
-    };
-    let passing = [
-        "IsUpgradeable",
-        "PreUpgradeHealthCheck",
-        "ExternalDependencyAvailabilityCheck",
-        "EnsureExtraUpgradeWorkers",
-        "CommenceUpgrade",
-    ];
-    ensure!(asked(PlanState::Passes) == passing, "{:?}", plan.steps);
-    ensure!(asked(PlanState::Pending).len() == 12, "{:?}", plan.steps);
-    cluster.expect_managed(&["plan"], 0, &["Window (later)", "PreUpgradeHealthCheck"])?;
-    cluster.expect_managed(&["status"], 0, &["Upgrade to 4.16.4", "Pending"])?;
-    cluster.expect_managed(&["cancel"], 0, &["Withdrew the upgrade to 4.16.4"])?;
-    cluster.until_gone().await?;
-    cluster.expect_managed(&["cancel"], 0, &["info: No upgrade is scheduled"])?;
-    ensure!(
-        cluster.event_reasons().await?.is_empty(),
-        "a withdrawn upgrade was announced"
-    );
-
-    let job = "template: {spec: {restartPolicy: Never, containers: [{name: a, image: b}]}}";
-    let hook = format!("name: backup, step: IsUpgradeable, when: before, job: {{{job}}}");
-    cluster.settings(&format!("hooks: [{{{hook}}}]")).await?;
-    cluster.schedule(NEW, 0).await?;
-    let (step, job) = ("IsClusterUpgradable", "upgrade-4-16-4-backup");
-    cluster
-        .until_said(step, "False hook backup: Job upgrade-4-16-4-backup runs")
-        .await?;
-    cluster.end_job(job, ["FailureTarget", "Failed"]).await?;
-    cluster
-        .until_said(step, "failed: as the test wants; it is created again")
-        .await?;
-    cluster.delete_job(job).await?;
-    cluster
-        .until_said(step, "False hook backup: Job upgrade-4-16-4-backup runs")
-        .await?;
-    cluster
-        .end_job(job, ["SuccessCriteriaMet", "Complete"])
-        .await?;
-    cluster
-        .until_said("ComputeCapacityReserved", "0 of 1 machines ready")
-        .await?;
-    cluster.add_machine().await?;
-    cluster.until_asked().await?;
-    // The cluster is changed: it is too late for both.
-    cluster.expect_managed(&["cancel"], 1, &[NEW])?;
-    cluster.expect_managed(&["schedule", "--to", "4.16.5"], 1, &[NEW])?;
-    cluster.until_silences(&[PLANE]).await?;
-
-    // The test's node is drained for 70 min, and no kubelet ends its pods: as long as one may still
-    // run them, they stay.
-    cluster.add_stuck_node().await?;
-    cluster.until_event("DrainHeld").await?;
-    let all = ["exempt", "free", "protected"];
-    ensure!(cluster.pods().await? == all, "pods left a silent node");
-    cluster.kubelet_reports("stuck", "True").await?;
-    cluster.until_drain_lease(true).await?;
-    ensure!(cluster.pods().await? == all, "pods left before the lease");
-    // They are asked to end, and removed once they have outlived that.
-    cluster.until_pods(&["exempt"]).await?;
-    cluster.until_drain_lease(false).await?;
-    let reasons = cluster.event_reasons().await?;
-    for reason in ["DrainForced", "StateDelayed"] {
-        ensure!(reasons.contains(&reason.to_owned()), "{reasons:?}");
-    }
-    cluster.withdraw().await?;
-    cluster.until_gone().await?;
-    cluster.until_silences(&[]).await?;
-    let sets = cluster.machine_objects("machinesets")?;
-    ensure!(
-        sets == ["machineset.machine.openshift.io/worker-a"],
-        "{sets:?}"
-    );
-    let reasons = cluster.event_reasons().await?;
-    ensure!(
-        reasons.contains(&"StateCleanedUp".to_owned()),
-        "{reasons:?}"
-    );
-    // What the version operator has begun is not taken away.
-    ensure!(
-        cluster.asked().await?.as_deref() == Some(NEW),
-        "ClusterVersion was reset"
-    );
-    Ok(())
-}
-
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs the control-plane binary, prometheus and prometheus-alertmanager"]
-async fn what_cannot_be_followed_is_named_and_a_change_before_the_start_is_followed() -> Result<()>
-{
-    let mut cluster = Cluster::start("invalid").await?;
-    cluster.settings("scale: {timeOut: soon}").await?;
-    let _process = cluster.run()?;
-    cluster.schedule(NEW, 3600).await?;
-    cluster
-        .until_said("OperatorConfigValid", "field scale.timeOut")
-        .await?;
-    cluster.settings("steps: {OSD: [Dance]}").await?;
-    cluster
-        .until_said(
-            "OperatorConfigValid",
-            "field steps.OSD[0]: unknown step \"Dance\"",
-        )
-        .await?;
-    cluster.settings("").await?;
-    cluster.until_said("OperatorConfigValid", "True").await?;
-    let spec = |at: &str, version: &str| {
-        json!({
-            "type": "OSD", "upgradeAt": at, "PDBForceDrainTimeout": 30,
-            "desired": { "version": version, "channel": "stable-4.16" },
-        })
-    };
-    let far = "2099-01-01T00:00:00Z";
-    for (at, version, expected) in [
-        (
-            "soon",
-            NEW,
-            "False spec.upgradeAt: \"soon\" is no time by RFC 3339",
-        ),
-        (
-            "2025-01-01T00:00:00Z",
-            NEW,
-            "False spec.upgradeAt: 2025-01-01T00:00:00Z is",
-        ),
-        (
-            far,
-            "4.16.9",
-            "version 4.16.9 not found in clusterversion available",
-        ),
-        (
-            far,
-            "4.16.2",
-            "downgrades to desired version 4.16.2 from 4.16.3 are unsupported",
-        ),
-    ] {
-        cluster.ask_for(spec(at, version)).await?;
-        cluster.until_said("UpgradeConfigValid", expected).await?;
-    }
-    // No server is there.
-    let digest = "a".repeat(64);
-    let nowhere = format!("127.0.0.1:1/openshift/release@sha256:{digest}");
-    for (image, expected) in [
-        (
-            "q.io/openshift/release:4.16.4",
-            "False spec.desired.image: \"q.io/openshift/release:4.16.4\" names no digest",
-        ),
-        (
-            nowhere.as_str(),
-            "False spec.desired.image: image 127.0.0.1:1/openshift/release@sha256:",
-        ),
-    ] {
-        let mut by_image = spec(far, NEW);
-        by_image["desired"] = json!({ "image": image });
-        cluster.ask_for(by_image).await?;
-        cluster.until_said("UpgradeConfigValid", expected).await?;
-    }
-    let failed = "upgradeoperator_upgradeconfig_validation_failed == 1";
-    cluster.until_series(failed, 1).await?;
-    ensure!(
-        cluster.asked().await?.is_none(),
-        "an invalid upgrade was started"
-    );
-    cluster.schedule(NEW, 0).await?;
-    cluster
-        .until_said("ComputeCapacityReserved", "0 of 1 machines ready")
-        .await?;
-    // Another version takes its place, as the cluster is not changed yet.
-    cluster.ask_for(spec(far, "4.16.9")).await?;
-    cluster.until_phase(NEW, "Failed").await?;
-    let sets = cluster.machine_objects("machinesets")?;
-    ensure!(
-        sets == ["machineset.machine.openshift.io/worker-a"],
-        "{sets:?}"
-    );
-    Ok(())
-}
-
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs the control-plane binary, prometheus, prometheus-alertmanager and docker-registry"]
-async fn an_image_says_its_version_and_is_what_the_cluster_is_asked_for() -> Result<()> {
-    let mut cluster = Cluster::start("image").await?;
-    let (older, older_registry) = registry::serve(&cluster.dir, "4.16.2")?;
-    cluster.settings("").await?;
-    let process = cluster.run()?;
-    let now = Timestamp::from_second(Timestamp::now().as_second())?;
-    let by_image = |image: &str| {
-        json!({
-            "type": "OSD", "upgradeAt": now.to_string(), "PDBForceDrainTimeout": 30,
-            "desired": { "image": image },
-        })
-    };
-    cluster.ask_for(by_image(&older)).await?;
-    let refused = "False spec.desired.image: downgrades to desired version 4.16.2 from 4.16.3";
-    cluster.until_said("UpgradeConfigValid", refused).await?;
-    drop((older_registry, process));
-    let (image, _registry) = registry::serve(&cluster.dir, NEW)?;
-    let _process = cluster.run()?;
-    cluster.ask_for(by_image(&image)).await?;
-    let spec = cluster.until_spec(NEW).await?;
-    ensure!(spec["desired"]["image"] == image.as_str(), "{spec}");
-    wait::until(
-        "ClusterVersion to ask for the image",
-        PATIENCE,
-        async || {
-            let asked = cluster.versions.get("version").await?.spec.desired_update;
-            let is_asked = asked.as_ref().is_some_and(|asked| asked.image == image);
-            Ok(if is_asked {
-                Ok(())
-            } else {
-                Err(format!("{asked:?}"))
-            })
-        },
-    )
-    .await?;
-    cluster.complete().await?;
-    cluster.until_phase(NEW, "Upgraded").await?;
-    let name = api::upgrade::upgrade_config::NAME;
-    let status = cluster.upgrades.get(name).await?.status;
-    let history = status.unwrap_or_default().history;
-    ensure!(history.len() == 1, "{history:?}");
-    Ok(())
-}
-
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs the control-plane binary, prometheus and prometheus-alertmanager"]
 async fn servers_of_alerts_that_are_away_hold_an_upgrade_and_a_closed_window_ends_it() -> Result<()>
 {
     let mut cluster = Cluster::start("away").await?;
@@ -481,11 +233,7 @@ async fn servers_of_alerts_that_are_away_hold_an_upgrade_and_a_closed_window_end
     cluster.servers.start_alertmanager().await?;
     cluster.until_said("FailedUpgrade", "True").await?;
     cluster.until_phase(NEW, "Failed").await?;
-    let sets = cluster.machine_objects("machinesets")?;
-    ensure!(
-        sets == ["machineset.machine.openshift.io/worker-a"],
-        "{sets:?}"
-    );
+    cluster.has_own_machine_sets()?;
     ensure!(
         cluster.asked().await?.is_none(),
         "an upgrade that failed changed the cluster"
@@ -501,7 +249,7 @@ async fn servers_of_alerts_that_are_away_hold_an_upgrade_and_a_closed_window_end
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the control-plane binary, prometheus and prometheus-alertmanager"]
 async fn an_operator_that_is_killed_after_each_write_resumes_its_upgrade() -> Result<()> {
-    let mut cluster = Cluster::start("killed").await?;
+    let cluster = Cluster::start("killed").await?;
     cluster.settings("").await?;
     cluster.schedule(NEW, 0).await?;
     let mut steps = BTreeSet::new();
@@ -540,22 +288,6 @@ async fn an_operator_that_is_killed_after_each_write_resumes_its_upgrade() -> Re
         .collect();
     ensure!(open.is_empty(), "{open:?}");
     cluster.until_silences(&[]).await?;
-    let sets = cluster.machine_objects("machinesets")?;
-    ensure!(
-        sets == ["machineset.machine.openshift.io/worker-a"],
-        "{sets:?}"
-    );
+    cluster.has_own_machine_sets()?;
     Ok(())
-}
-
-/// An administrator tries the request, and then makes it.
-fn ask_by_slipway(cluster: &Cluster) -> Result<()> {
-    let ask = ["schedule", "--to", NEW, "--capacity-reservation"];
-    let tried = [&ask[..], &["--dry-run"]].concat();
-    let said = "Scheduled an upgrade to 4.16.4 at ";
-    cluster.expect_managed(&tried, 0, &[said])?;
-    // What was only tried is not there.
-    let past = ["schedule", "--to", NEW, "--at", "2025-01-01T00:00:00Z"];
-    cluster.expect_managed(&past, 1, &["is in the past"])?;
-    cluster.expect_managed(&ask, 0, &[said])
 }

@@ -16,10 +16,10 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::{Api, ResourceExt as _};
-use lab::audit::{self, Verb};
-use lab::control_plane::{ControlPlane, Options, Parts};
-use lab::{PATIENCE, free_address, wait};
+use lab::audit::Verb;
+use lab::{free_address, wait};
 use serde_json::{Value, json};
+use testbed::{ApiServer, objects};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
@@ -34,9 +34,9 @@ struct Replica {
 }
 
 impl Replica {
-    fn start(control_plane: &ControlPlane, identity: &str) -> Result<Self> {
+    fn start(server: &ApiServer, identity: &str) -> Result<Self> {
         let probes = free_address()?;
-        let kubeconfig = control_plane.admin_kubeconfig();
+        let kubeconfig = server.control_plane.admin_kubeconfig();
         let options = toy::Options::try_parse_from([
             "toy",
             &format!("--kubeconfig={}", kubeconfig.display()),
@@ -98,13 +98,8 @@ impl Replica {
 
 /// Looks until it is so.
 async fn until(what: &str, mut look: impl AsyncFnMut() -> Result<bool>) -> Result<()> {
-    wait::until(what, PATIENCE, async || {
-        Ok(look()
-            .await?
-            .then_some(())
-            .ok_or_else(|| "it is not".to_owned()))
-    })
-    .await
+    let found = wait::until_so(what, async || look().await, |found| *found);
+    found.await.map(drop)
 }
 
 async fn put(maps: &Api<ConfigMap>, name: &str, data: &str) -> Result<()> {
@@ -119,9 +114,7 @@ async fn put(maps: &Api<ConfigMap>, name: &str, data: &str) -> Result<()> {
 /// Sets the annotation of a ConfigMap as another manager, or removes it.
 async fn annotate(maps: &Api<ConfigMap>, name: &str, value: Value) -> Result<()> {
     let change = json!({ "metadata": { "annotations": { DIGEST: value } } });
-    let params = PatchParams::default();
-    maps.patch(name, &params, &Patch::Merge(change)).await?;
-    Ok(())
+    objects::merge(maps, name, &change).await
 }
 
 /// Waits until a ConfigMap has a digest other than `before`; the digest.
@@ -139,21 +132,15 @@ async fn digest(maps: &Api<ConfigMap>, name: &str, before: &str) -> Result<Strin
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the control-plane binary"]
 async fn a_second_controller_is_a_page() -> Result<()> {
-    let options = Options {
-        parts: Parts::Api,
-        ..Options::default()
-    };
-    let start = move || ControlPlane::start(&options);
-    let control_plane = tokio::task::spawn_blocking(start).await??;
-    let client = control_plane.client().await?;
-    let maps = Api::<ConfigMap>::default_namespaced(client.clone());
-    let leases = Api::<Lease>::default_namespaced(client);
+    let server = ApiServer::start("operator", "toy").await?;
+    let maps: Api<ConfigMap> = server.namespaced("default");
+    let leases: Api<Lease> = server.namespaced("default");
     put(&maps, "a", "one").await?;
 
     // Of two replicas one leads, and reconciles what was there before it.
-    let one = Replica::start(&control_plane, "one")?;
+    let one = Replica::start(&server, "one")?;
     let first = digest(&maps, "a", "").await?;
-    let other = Replica::start(&control_plane, "other")?;
+    let other = Replica::start(&server, "other")?;
     until("both answer", async || Ok(other.get("/readyz").is_ok())).await?;
     assert!(one.leads()? && !other.leads()?);
     assert!(one.get("/readyz")?.starts_with("HTTP/1.1 200"));
@@ -200,7 +187,7 @@ async fn a_second_controller_is_a_page() -> Result<()> {
     other.end().await?;
 
     // Each leader read the ConfigMaps once, and watched them from there.
-    let events = audit::load(&control_plane.audit_log())?;
+    let events = server.events()?;
     let lists = events.iter().filter(|event| {
         event.verb == Verb::List && event.user_agent == "toy/1" && event.concerns("", "configmaps")
     });

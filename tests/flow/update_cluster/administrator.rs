@@ -2,15 +2,12 @@
 //! version operator asks it, and `slipway upgrade` shows, requests and follows the update.
 
 use std::net::SocketAddr;
-use std::process::{Command, Output};
 
 use anyhow::{Context as _, Result};
-use kube::api::{Patch, PatchParams};
-use lab::audit;
 use lab::control_plane::Process;
 use lab::free_address;
-use serde_json::{Value, json};
-use testbed::Programs;
+use serde_json::json;
+use testbed::Printed;
 
 use crate::env::{Cluster, IMAGE, VERSION};
 
@@ -38,9 +35,11 @@ impl Cluster {
         );
         let file = self.dir.join("update-service.yaml");
         std::fs::write(&file, settings)?;
-        let program = Programs::built()?.path("update-service")?;
         let arguments = ["start".into(), format!("--config={}", file.display())];
-        let process = Process::start("update-service", &program, arguments, &self.dir)?;
+        let process = self
+            .base
+            .server
+            .run("update-service", "update-service", arguments)?;
         Ok((process, address))
     }
 
@@ -49,20 +48,9 @@ impl Cluster {
         self.slipway(&[&["upgrade"], arguments].concat())
     }
 
-    /// Runs `slipway` as the cluster's administrator.
-    fn slipway(&self, arguments: &[&str]) -> Result<Printed> {
-        let output = Command::new(Programs::built()?.path("slipway")?)
-            .args(arguments)
-            .arg("--kubeconfig")
-            .arg(self.control_plane.admin_kubeconfig())
-            .output()
-            .context("cannot run slipway")?;
-        Ok(Printed(output))
-    }
-
     /// How often the component's operator reported the next release, as the audit log has it.
     fn reports(&self) -> Result<usize> {
-        let events = audit::load(&self.control_plane.audit_log())?;
+        let events = self.events()?;
         let version = json!(NEXT);
         let reported = events.iter().filter(|event| {
             let body = event.request.as_ref();
@@ -70,33 +58,6 @@ impl Cluster {
             event.succeeded() && !event.user_agent.starts_with("cvo/") && said == Some(&version)
         });
         Ok(reported.count())
-    }
-}
-
-/// What a command printed.
-pub(crate) struct Printed(Output);
-
-impl Printed {
-    fn out(&self) -> String {
-        String::from_utf8_lossy(&self.0.stdout).into_owned()
-    }
-
-    fn error(&self) -> String {
-        String::from_utf8_lossy(&self.0.stderr).into_owned()
-    }
-
-    #[track_caller]
-    pub(crate) fn expect(&self, code: i32, texts: &[&str]) {
-        let all = format!("{}{}", self.out(), self.error());
-        assert_eq!(self.0.status.code(), Some(code), "{all}");
-        for text in texts {
-            assert!(all.contains(text), "{text:?} is not in:\n{all}");
-        }
-    }
-
-    /// Standard output as JSON.
-    fn json(&self) -> Result<Value> {
-        serde_json::from_slice(&self.0.stdout).with_context(|| self.error())
     }
 }
 
@@ -126,11 +87,7 @@ async fn update_of_the_update_service_is_requested_by_slipway() -> Result<()> {
         .upgrade(&[])?
         .expect(0, &["Cluster version is 4.2.0", "Reason: NoChannel"]);
     let upstream = json!({ "spec": { "upstream": format!("http://{address}/graph") } });
-    let params = PatchParams::default();
-    cluster
-        .versions
-        .patch("version", &params, &Patch::Merge(upstream))
-        .await?;
+    cluster.change(&upstream).await?;
     cluster.upgrade(&["channel", CHANNEL])?.expect(0, &[]);
     cluster.until_said("RetrievedUpdates", "True").await?;
     cluster.until_offered(NEXT, "").await?;

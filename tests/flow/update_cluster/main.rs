@@ -22,8 +22,6 @@ mod risks;
 mod rollback;
 
 use anyhow::Result;
-use kube::api::{Patch, PatchParams};
-use lab::audit;
 use serde_json::{Value, json};
 
 use crate::env::{Cluster, IMAGE, VERSION};
@@ -143,11 +141,11 @@ async fn signed_release_is_pulled_applied_and_completed() -> Result<()> {
     // back.
     cluster.until_own_image(&image).await?;
     drop(process);
-    let before = audit::load(&cluster.control_plane.audit_log())?.len();
+    let before = cluster.events()?.len();
     let process = cluster.run(IMAGE, &cluster.payload())?;
     cluster.until_logged("accepted a release", 1).await?;
     cluster.until_logged("applying the release", 2).await?;
-    let events = audit::load(&cluster.control_plane.audit_log())?;
+    let events = cluster.events()?;
     let images = events.iter().skip(before).filter_map(|event| {
         let is_own = event.user_agent.starts_with("cvo/") && event.concerns("apps", "deployments");
         let body = event.request.as_ref().filter(|_| is_own)?;
@@ -327,7 +325,7 @@ async fn bad_release_is_refused_and_the_running_one_stays() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs root, docker-registry and the control-plane binary"]
 async fn forced_release_is_applied_and_its_risks_are_recorded() -> Result<()> {
-    let mut cluster = Cluster::start("forced").await?;
+    let cluster = Cluster::start("forced").await?;
     let process = cluster.settle().await?;
     // Retrieved by the Job; the test is the kubelet.
     let files = cluster.release("4.2.1")?;
@@ -363,11 +361,7 @@ async fn forced_release_is_applied_and_its_risks_are_recorded() -> Result<()> {
     );
     // Withdrawn: the release that this process belongs to is applied again.
     let none = json!({ "spec": { "desiredUpdate": null } });
-    let params = PatchParams::default();
-    cluster
-        .versions
-        .patch("version", &params, &Patch::Merge(none))
-        .await?;
+    cluster.change(&none).await?;
     cluster.until_said("Progressing", "4.2.0").await?;
     drop(process);
     Ok(())
@@ -416,11 +410,7 @@ async fn updates_are_offered_with_their_risks_and_stay_while_the_service_is_away
         .until_said("RetrievedUpdates", "False NoChannel")
         .await?;
     let spec = json!({ "spec": { "channel": "stable-4.2", "upstream": server.at("/graph") } });
-    let params = PatchParams::default();
-    cluster
-        .versions
-        .patch("version", &params, &Patch::Merge(spec))
-        .await?;
+    cluster.change(&spec).await?;
     cluster.until_said("RetrievedUpdates", "True").await?;
     cluster
         .until_offered(

@@ -2,9 +2,8 @@
 //! nothing is changed.
 
 use anyhow::{Context as _, Result};
-use kube::api::{Patch, PatchParams};
-use lab::audit::{self, Verb};
-use lab::{PATIENCE, wait};
+use lab::audit::Verb;
+use lab::wait;
 use serde_json::{Value, json};
 
 use crate::env::{Cluster, VERSION};
@@ -16,11 +15,7 @@ impl Cluster {
     /// Requests a preflight, or takes it back.
     async fn check(&self, request: Option<&str>) -> Result<()> {
         let change = json!({ "metadata": { "annotations": { REQUEST: request } } });
-        let params = PatchParams::default();
-        self.versions
-            .patch("version", &params, &Patch::Merge(change))
-            .await?;
-        Ok(())
+        self.base.change(&change).await
     }
 
     async fn result(&self) -> Result<Option<Value>> {
@@ -33,16 +28,9 @@ impl Cluster {
     /// The outcome of a preflight, in which it names what it answers.
     async fn checked(&self, request: &str) -> Result<Value> {
         self.check(Some(request)).await?;
-        wait::until("the preflight's end", PATIENCE, async || {
-            let result = self.result().await?.unwrap_or_default();
-            let is_over = result["request"] == request && result["state"] != "Running";
-            Ok(if is_over {
-                Ok(result)
-            } else {
-                Err(result.to_string())
-            })
-        })
-        .await
+        let read = async || Ok(self.result().await?.unwrap_or_default());
+        let is_over = |found: &Value| found["request"] == request && found["state"] != "Running";
+        wait::until_so("the preflight's end", read, is_over).await
     }
 }
 
@@ -131,7 +119,7 @@ async fn preflight_says_all_that_is_wrong_and_changes_nothing() -> Result<()> {
     );
 
     let (unsigned, digest) = cluster.push("beta", &files).await?;
-    let before = audit::load(&cluster.control_plane.audit_log())?.len();
+    let before = cluster.events()?.len();
     let result = cluster.checked(&unsigned).await?;
     assert_eq!(result["state"], "Failed");
     let failures = result["failures"].as_array().context("no failures")?;
@@ -143,13 +131,8 @@ async fn preflight_says_all_that_is_wrong_and_changes_nothing() -> Result<()> {
         "{result}"
     );
     cluster.check(None).await?;
-    wait::until("the outcome to go", PATIENCE, async || {
-        Ok(cluster
-            .result()
-            .await?
-            .map_or(Ok(()), |left| Err(left.to_string())))
-    })
-    .await?;
+    let read = async || cluster.result().await;
+    wait::until_so("the outcome to go", read, Option::is_none).await?;
 
     cluster.server.put(&digest, cluster.key.sign(&digest)?);
     let result = cluster.checked(&unsigned).await?;
@@ -180,7 +163,7 @@ async fn preflight_says_all_that_is_wrong_and_changes_nothing() -> Result<()> {
     let why = "slipway.dev/preflight: \\\"4.9.0\\\": when image is empty";
     assert!(result["failures"].to_string().contains(why), "{result}");
 
-    let events = audit::load(&cluster.control_plane.audit_log())?;
+    let events = cluster.events()?;
     let writes = events.iter().skip(before).filter(|event| {
         let is_write = !matches!(event.verb, Verb::Get | Verb::List | Verb::Watch);
         let is_own = event.user_agent.starts_with("cvo/");

@@ -4,26 +4,21 @@
 use anyhow::Result;
 use api::config::FeatureGate;
 use kube::Api;
-use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::json;
+use testbed::objects;
 
 use crate::env::{Cluster, IMAGE, VERSION};
 
 impl Cluster {
     /// Turns on risks that do not come from the update service.
     async fn count_own_risks(&self) -> Result<()> {
-        let gates: Api<FeatureGate> = Api::all(self.client.clone());
+        let gates: Api<FeatureGate> = self.all();
         let gate = json!({ "metadata": { "name": "cluster" }, "spec": {} });
-        let gate = serde_json::from_value(gate)?;
-        gates.create(&PostParams::default(), &gate).await?;
+        objects::create(&gates, gate).await?;
         let enabled = json!([{ "name": "ClusterUpdateAcceptRisks" }]);
         let of_version = json!({ "version": VERSION, "enabled": enabled, "disabled": [] });
-        let status = json!({ "status": { "featureGates": [of_version] } });
-        let params = PatchParams::default();
-        gates
-            .patch_status("cluster", &params, &Patch::Merge(status))
-            .await?;
-        Ok(())
+        let status = json!({ "featureGates": [of_version] });
+        objects::set_status(&gates, "cluster", &status).await
     }
 }
 
@@ -45,11 +40,7 @@ async fn operator_that_is_not_upgradeable_is_a_risk_of_the_next_minor_release() 
     server.serve("/api/v1/alerts", Some(&alerts));
     let process = cluster.settle().await?;
     let spec = json!({ "spec": { "channel": "stable-4.2", "upstream": server.at("/graph") } });
-    let params = PatchParams::default();
-    cluster
-        .versions
-        .patch("version", &params, &Patch::Merge(spec))
-        .await?;
+    cluster.change(&spec).await?;
     cluster.until_offered("4.3.0, 4.2.1", "").await?;
 
     let why = "Remove the old API first: https://example.com/old-api.";

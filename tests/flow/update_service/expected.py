@@ -3,7 +3,7 @@
 
     tests/flow/update_service/expected.py DATA > tests/flow/update_service/expected.txt
 
-DATA is the folder with `graph-data` and `graph-releases`. A line is a channel and an architecture, how many releases,
+DATA is the folder of upstream's data (docs/development/upstream-data.md). A line is a channel and an architecture, how many releases,
 updates and conditional updates its answer has, and the SHA-256 of its sorted lines:
 
     n VERSION CHANNELS

@@ -94,9 +94,9 @@ pub(crate) fn layout(
     std::fs::write(directory.join("oci-layout"), mark).unwrap();
 }
 
-/// All releases of the shared data, and its architectures.
-pub(crate) fn real(data: &Path) -> (Vec<(String, Vec<String>)>, Vec<String>) {
-    let bytes = std::fs::read(data.join("graph-releases/releases-4.12-4.19.json")).unwrap();
+/// All releases of a list of upstream's data, and its architectures.
+pub(crate) fn real(list: &Path) -> (Vec<(String, Vec<String>)>, Vec<String>) {
+    let bytes = std::fs::read(list).unwrap();
     let listed: Value = serde_json::from_slice(&bytes).unwrap();
     let texts = |value: &Value| -> Vec<String> {
         let list = value.as_array().unwrap().iter();

@@ -1,6 +1,5 @@
 //! The real graph data, with an image for each release and architecture.
 
-use std::path::Path;
 use std::time::Instant;
 
 use release::ImageDigest;
@@ -55,19 +54,19 @@ fn line(channel: &str, architecture: &str, graph: &UpdateGraph) -> String {
 #[test]
 #[ignore = "needs root"]
 fn answers_for_the_real_data_are_those_of_an_independent_script() {
-    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data");
-    if !data.exists() {
-        let what = "the update service on real graph data (../shared/data is not there)";
-        lab::skipped(what).unwrap();
+    let what = "the update service on real graph data";
+    let data = lab::upstream_data("graph-data", what).unwrap();
+    let listed = lab::upstream_data("graph-releases/releases-4.12-4.19.json", what).unwrap();
+    let (Some(data), Some(listed)) = (data, listed) else {
         return;
-    }
+    };
     let directory = tempfile::tempdir().unwrap();
-    let (releases, architectures) = real(&data);
+    let (releases, architectures) = real(&listed);
     layout(directory.path(), &releases, &architectures);
     let settings = format!(
         "releases: {{repository: registry.example/releases, directory: {}}}\ngraphData: {{directory: {}}}\n",
         directory.path().display(),
-        data.join("graph-data").canonicalize().unwrap().display(),
+        data.canonicalize().unwrap().display(),
     );
     let began = Instant::now();
     let service = Service::start("real", "", &settings).unwrap();

@@ -2,15 +2,16 @@
 //! operator that never reports.
 
 use anyhow::{Result, ensure};
-use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::api::DeleteParams;
 use lab::control_plane::Process;
-use lab::{PATIENCE, wait};
+use lab::wait;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::json;
+use testbed::objects;
 use tokio::task::block_in_place;
 
-use crate::env::{Cluster, is_write};
+use crate::env::{Cluster, WELL, is_write};
 use crate::in_order;
 use crate::payload::{COMPONENTS, VERSION};
 
@@ -25,11 +26,7 @@ impl Cluster {
             let named = format!("the cluster operator {component} is not available");
             self.until_said("Progressing", &named).await?;
             // After a restore its object may not be there yet.
-            wait::until("the operator's object", PATIENCE, async || {
-                let reported = self.report(component, VERSION).await;
-                Ok(reported.map_err(|error| error.to_string()))
-            })
-            .await?;
+            self.until_reported(component, VERSION, &WELL).await?;
         }
         self.until_said("Available", "Done applying 4.2.0").await?;
         Ok(())
@@ -45,11 +42,9 @@ impl Cluster {
             "--ignore-not-found",
             "--output=jsonpath={.spec.holderIdentity}",
         ];
-        wait::until("the lease", PATIENCE, async || {
-            let holder = self.control_plane.kubectl(&get)?;
-            Ok(if holder == by { Ok(()) } else { Err(holder) })
-        })
-        .await
+        let read = async || self.control_plane.kubectl(&get);
+        let led = wait::until_so("the lease", read, |holder| holder == by);
+        led.await.map(drop)
     }
 }
 
@@ -63,7 +58,7 @@ async fn restarted_api_server_is_survived_in_order() -> Result<()> {
         let named = format!("the cluster operator {component} is not available");
         cluster.until_said("Progressing", &named).await?;
         if number < 2 {
-            block_in_place(|| cluster.control_plane.restart_api_server())?;
+            block_in_place(|| cluster.base.server.control_plane.restart_api_server())?;
         }
         cluster.report(component, VERSION).await?;
     }
@@ -84,13 +79,13 @@ async fn restored_older_state_is_taken_to_the_release() -> Result<()> {
     let [(_, alpha), (_, beta), _] = COMPONENTS;
     let waits = |component: &str| format!("the cluster operator {component} is not available");
     cluster.until_said("Progressing", &waits(alpha)).await?;
-    block_in_place(|| cluster.control_plane.make_backup())?;
+    block_in_place(|| cluster.base.server.control_plane.make_backup())?;
     for number in 0..LOST {
         cluster.report(alpha, &format!("4.1.{number}")).await?;
     }
     cluster.report(alpha, VERSION).await?;
     cluster.until_said("Progressing", &waits(beta)).await?;
-    block_in_place(|| cluster.control_plane.restore_backup())?;
+    block_in_place(|| cluster.base.server.control_plane.restore_backup())?;
     let restored = cluster.operators.get(alpha).await?;
     assert!(restored.status.unwrap_or_default().versions.is_empty());
     cluster.finish().await?;
@@ -135,14 +130,8 @@ async fn frozen_leader_writes_nothing_after_the_other_took_over() -> Result<()> 
     cluster.until_passes(settled).await?;
     let before = cluster.events()?.len();
     signal(&one, Signal::SIGCONT)?;
-    wait::until("the frozen one to end", PATIENCE, async || {
-        Ok(if one.check().is_err() {
-            Ok(())
-        } else {
-            Err("it runs".to_owned())
-        })
-    })
-    .await?;
+    let has_ended = async || Ok(one.check().is_err());
+    wait::until_so("the frozen one to end", has_ended, |ended| *ended).await?;
     cluster.until_passes(settled + 1).await?;
     let events = cluster.events()?;
     let writes = events
@@ -161,7 +150,7 @@ async fn frozen_leader_writes_nothing_after_the_other_took_over() -> Result<()> 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the control-plane binary"]
 async fn stuck_operator_is_named_and_what_was_applied_is_kept() -> Result<()> {
-    let mut cluster = Cluster::start("stuck", 4).await?;
+    let cluster = Cluster::start("stuck", 4).await?;
     let process = cluster.run()?;
     let [(_, alpha), (_, beta), _] = COMPONENTS;
     let named = "the cluster operator alpha is not available";
@@ -171,25 +160,20 @@ async fn stuck_operator_is_named_and_what_was_applied_is_kept() -> Result<()> {
                 "lastTransitionTime": "2025-01-01T00:00:00Z" })
     };
     let says = |degraded: &str| {
-        json!({ "status": {
+        json!({
             "conditions": [
                 condition("Available", "True", ""),
                 condition("Progressing", "True", "pod x waits for y"),
                 condition("Degraded", degraded, "pod x waits for y"),
             ],
             "versions": [{ "name": "operator", "version": "4.1.0" }]
-        } })
+        })
     };
-    let params = PatchParams::default();
     for (degraded, words) in [
         ("False", "waiting on alpha"),
         ("True", "waiting up to 40 minutes on alpha"),
     ] {
-        let status = Patch::Merge(says(degraded));
-        cluster
-            .operators
-            .patch_status(alpha, &params, &status)
-            .await?;
+        objects::set_status(&cluster.operators, alpha, &says(degraded)).await?;
         let said = cluster.until_said("Progressing", words).await?;
         ensure!(
             said.starts_with("True") && said.contains("pod x waits for y"),
@@ -199,11 +183,8 @@ async fn stuck_operator_is_named_and_what_was_applied_is_kept() -> Result<()> {
         // A pass that waits ends, and the next one begins with the first manifest.
         let maps = &cluster.maps;
         maps.delete(alpha, &DeleteParams::default()).await?;
-        wait::until("the ConfigMap", PATIENCE, async || {
-            let found = maps.get_opt(alpha).await?;
-            Ok(found.map(drop).ok_or_else(|| "it is gone".to_owned()))
-        })
-        .await?;
+        let read = async || Ok(maps.get_opt(alpha).await?);
+        wait::until_so("the ConfigMap", read, Option::is_some).await?;
         ensure!(maps.get_opt(beta).await?.is_none(), "{beta} before {alpha}");
     }
     cluster.report(alpha, VERSION).await?;

@@ -4,12 +4,11 @@ use std::collections::BTreeSet;
 
 use anyhow::{Context as _, Result};
 use jiff::Timestamp;
-use kube::api::{Patch, PatchParams};
 use lab::audit::Event;
-use lab::{PATIENCE, wait};
 use serde_json::json;
+use testbed::objects;
 
-use crate::env::{Cluster, is_write};
+use crate::env::{Cluster, WELL, is_write};
 use crate::payload::{COMPONENTS, VERSION, definition};
 
 /// All components are applied at once, and a definition is waited for only before an object of its
@@ -17,13 +16,9 @@ use crate::payload::{COMPONENTS, VERSION, definition};
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the control-plane binary"]
 async fn only_definitions_of_what_comes_next_are_waited_for() -> Result<()> {
-    let mut cluster = Cluster::start("first", 15).await?;
-    let none = json!({ "status": { "history": [] } });
-    let params = PatchParams::default();
-    cluster
-        .versions
-        .patch_status("version", &params, &Patch::Merge(none))
-        .await?;
+    let cluster = Cluster::start("first", 15).await?;
+    let none = json!({ "history": [] });
+    objects::set_status(&cluster.versions, "version", &none).await?;
     // The release has no object of this kind.
     let other = definition("other.example.com", "Gadget", "gadgets");
     cluster
@@ -31,19 +26,14 @@ async fn only_definitions_of_what_comes_next_are_waited_for() -> Result<()> {
         .write("0000_10_alpha_00_other.json", &other)?;
     let process = cluster.run()?;
     for (_, component) in COMPONENTS {
-        wait::until(component, PATIENCE, async || {
-            let found = cluster.operators.get_opt(component).await?;
-            Ok(found.map(drop).ok_or_else(|| "none".to_owned()))
-        })
-        .await?;
-        cluster.report(component, VERSION).await?;
+        cluster.until_reported(component, VERSION, &WELL).await?;
     }
     cluster
         .until_said("Progressing", "Cluster version is 4.2.0")
         .await?;
     let events = cluster.events()?;
     // The next pass reads what has changed.
-    let log = std::fs::read_to_string(cluster.dir.join("cvo-1.log"))?;
+    let log = cluster.log()?;
     let mut lines = log.lines();
     let end = lines.find(|line| line.ends_with("applied the release"));
     let end = end.and_then(|line| line.split_whitespace().next());

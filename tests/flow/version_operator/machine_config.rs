@@ -18,7 +18,6 @@ use lab::audit::{Event, Verb};
 use lab::control_plane::Process;
 use lab::{PATIENCE, wait};
 use serde_json::{Value, json};
-use testbed::Programs;
 use testbed::objects::{self, Objects};
 
 use crate::env::Cluster;
@@ -64,13 +63,12 @@ impl Scene {
     /// A cluster at the release before, with its controller and its operator.
     pub(crate) async fn start(name: &str) -> Result<(Self, [Process; 2])> {
         let cluster = Cluster::start(name, 4).await?;
-        let client = cluster.control_plane.client().await?;
         let this = Self {
-            objects: Objects::new(client.clone()),
-            daemons: Api::namespaced(client.clone(), NAMESPACE),
-            controllers: Api::namespaced(client.clone(), NAMESPACE),
-            maps: Api::namespaced(client.clone(), NAMESPACE),
-            configs: Api::all(client.clone()),
+            objects: cluster.objects.clone(),
+            daemons: cluster.namespaced(NAMESPACE),
+            controllers: cluster.namespaced(NAMESPACE),
+            maps: cluster.namespaced(NAMESPACE),
+            configs: cluster.all(),
             cluster,
         };
         for level in ["10_alpha", "20_beta", "50_gamma"] {
@@ -78,13 +76,13 @@ impl Scene {
             this.cluster.payload.remove(&file)?;
         }
         let crds = format!("{DEPLOY}/crds");
-        lab::manifest::define(&client, Path::new(&crds)).await?;
+        lab::manifest::define(this.objects.client(), Path::new(&crds)).await?;
         for file in [
             "daemon/namespace.yaml",
             "daemon/daemonset.yaml",
             "release/images.yaml",
         ] {
-            this.apply(&manifest(file, OLD)?)?;
+            this.cluster.apply(&manifest(file, OLD)?).await?;
         }
         this.roll_daemons(1).await?;
         this.create_machines().await?;
@@ -99,26 +97,12 @@ impl Scene {
         Ok((this, controller))
     }
 
-    pub(crate) fn apply(&self, text: &str) -> Result<()> {
-        let file = self.cluster.dir.join("applied.yaml");
-        std::fs::write(&file, text)?;
-        let file = file.to_str().context("a path of text")?;
-        let control_plane = &self.cluster.control_plane;
-        control_plane.kubectl(&["apply", "--server-side", "-f", file])?;
-        Ok(())
-    }
-
     /// Pools, their sources, nodes, and what the installer says of the cluster.
     async fn create_machines(&self) -> Result<()> {
-        let client = self.objects.client();
-        let params = PostParams::default();
         for role in ["master", "worker"] {
             let labels = json!({ "machineconfiguration.openshift.io/role": role });
             let config = json!({ "metadata": { "name": format!("00-{role}"), "labels": labels }, "spec": { "kernelArguments": ["quiet"] } });
-            let configs = Api::<MachineConfig>::all(client.clone());
-            configs
-                .create(&params, &serde_json::from_value(config)?)
-                .await?;
+            objects::create::<MachineConfig>(&self.cluster.all(), config).await?;
             let node_role = format!("node-role.kubernetes.io/{role}");
             let pool = json!({ "metadata": { "name": role }, "spec": {
                 "machineConfigSelector": { "matchLabels": labels },
@@ -126,18 +110,13 @@ impl Scene {
                 // Workers are not waited for.
                 "paused": role == "worker"
             } });
-            let pools = Api::<MachineConfigPool>::all(client.clone());
-            pools
-                .create(&params, &serde_json::from_value(pool)?)
-                .await?;
+            objects::create::<MachineConfigPool>(&self.cluster.all(), pool).await?;
         }
-        let nodes = Api::<Node>::all(client.clone());
+        let nodes: Api<Node> = self.cluster.all();
         for (name, role) in [("m0", "master"), ("m1", "master"), ("w0", "worker")] {
             let node_role = format!("node-role.kubernetes.io/{role}");
             let node = json!({ "metadata": { "name": name, "labels": { node_role: "" } } });
-            nodes
-                .create(&params, &serde_json::from_value(node)?)
-                .await?;
+            objects::create(&nodes, node).await?;
             let ready = json!({ "status": { "conditions": [{ "type": "Ready", "status": "True", "reason": "KubeletReady", "message": "" }] } });
             let patch = Patch::Strategic(ready);
             nodes
@@ -151,7 +130,7 @@ impl Scene {
             ..ControllerConfigSpec::default()
         };
         let config = ControllerConfig::new("machine-config-controller", spec);
-        self.configs.create(&params, &config).await?;
+        self.configs.create(&PostParams::default(), &config).await?;
         Ok(())
     }
 
@@ -174,37 +153,30 @@ impl Scene {
             "--metrics-url=127.0.0.1:0".to_owned(),
             "--v=4".to_owned(),
         ];
-        let program = Programs::built()?.path("mcc")?;
         let name = format!("{name}-{version}");
-        Process::start(&name, &program, arguments, &self.cluster.dir)
+        self.cluster.server.run(&name, "mcc", arguments)
     }
 
     /// What the DaemonSet's controller writes once every node runs the pod.
     async fn roll_daemons(&self, generation: i64) -> Result<()> {
-        let status = json!({ "status": {
+        let status = json!({
             "observedGeneration": generation, "desiredNumberScheduled": 3, "currentNumberScheduled": 3,
             "updatedNumberScheduled": 3, "numberReady": 3, "numberAvailable": 3, "numberMisscheduled": 0
-        } });
-        let params = PatchParams::default();
-        self.daemons
-            .patch_status("machine-config-daemon", &params, &Patch::Merge(status))
-            .await?;
-        Ok(())
+        });
+        objects::set_status(&self.daemons, "machine-config-daemon", &status).await
     }
 
     /// The configurations that both pools name, once they do.
     async fn rendered(&self) -> Result<BTreeMap<&'static str, String>> {
-        wait::until("rendered pools", PATIENCE, async || {
+        let read = async || {
             let mut all = BTreeMap::new();
             for pool in ["master", "worker"] {
                 all.insert(pool, self.objects.target(pool).await?);
             }
-            let is_done = all.values().all(|target| !target.is_empty());
-            Ok(if is_done {
-                Ok(all)
-            } else {
-                Err(format!("{all:?}"))
-            })
+            Ok(all)
+        };
+        wait::until_so("rendered pools", read, |all| {
+            all.values().all(|target| !target.is_empty())
         })
         .await
     }
@@ -276,28 +248,20 @@ impl Scene {
             Ok(objects::annotation(&node, annotation::DESIRED_CONFIG).to_owned())
         };
         ensure!(worker().await? != target, "a paused worker was assigned");
-        let pools = Api::<MachineConfigPool>::all(self.objects.client().clone());
-        let change = Patch::Merge(json!({ "spec": { "paused": false } }));
-        pools
-            .patch("worker", &PatchParams::default(), &change)
-            .await?;
+        self.objects.pause("worker", false).await?;
         self.update("w0").await?;
         // The version was reached before; now nothing is under way.
-        wait::until("the workers", PATIENCE, async || {
+        let read = async || {
             let operator = self.cluster.operators.get("machine-config").await?;
             let all = operator.status.unwrap_or_default().conditions;
             let all = all
                 .iter()
                 .map(|one| format!("{}={}", one.r#type, one.message));
             let said = all.collect::<Vec<_>>().join("; ");
-            let done = format!("Progressing=Cluster version is {VERSION};");
-            Ok(if format!("{said};").contains(&done) {
-                Ok(())
-            } else {
-                Err(said)
-            })
-        })
-        .await?;
+            Ok(said + ";")
+        };
+        let done = format!("Progressing=Cluster version is {VERSION};");
+        wait::until_so("the workers", read, |said| said.contains(&done)).await?;
         ensure!(worker().await? == target, "not the release's configuration");
         Ok(())
     }
@@ -322,7 +286,7 @@ fn settled(config: &str) -> Value {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the control-plane binary"]
 async fn run_level_80_ends_when_the_control_plane_is_updated() -> Result<()> {
-    let (mut scene, old_controller) = Scene::start("machine-config").await?;
+    let (scene, old_controller) = Scene::start("machine-config").await?;
     assert_eq!(scene.os_image().await?, image("slipway-os", OLD));
     Scene::write_release_to(&scene.cluster.payload)?;
     let process = scene.cluster.run()?;
@@ -348,11 +312,8 @@ async fn run_level_80_ends_when_the_control_plane_is_updated() -> Result<()> {
 
     // The controller of the release before leaves the new images alone.
     let deployment = wait::until("the controller", PATIENCE, async || {
-        let found = scene
-            .controllers
-            .get_opt("machine-config-controller")
-            .await?;
-        Ok(found.ok_or_else(|| "none".to_owned()))
+        let found = scene.controllers.get_opt("machine-config-controller");
+        Ok(found.await?.ok_or_else(|| "none".to_owned()))
     })
     .await?;
     tokio::time::sleep(QUIET).await;

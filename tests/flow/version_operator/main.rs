@@ -27,10 +27,11 @@ mod scraped;
 
 use anyhow::{Context as _, Result};
 use kube::ResourceExt as _;
-use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::api::DeleteParams;
 use lab::audit::{Event, Verb};
-use lab::{PATIENCE, wait};
+use lab::wait;
 use serde_json::json;
+use testbed::objects;
 
 use crate::env::{Cluster, is_write};
 use crate::payload::{COMPONENTS, IMAGE, INCLUDED, Payload, VERSION};
@@ -52,7 +53,7 @@ fn percent(message: &str) -> Result<usize> {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the control-plane binary"]
 async fn a_release_is_applied_run_level_by_run_level_and_then_left_alone() -> Result<()> {
-    let mut cluster = Cluster::start("levels", 4).await?;
+    let cluster = Cluster::start("levels", 4).await?;
     let mut process = cluster.run()?;
     for (number, (_, component)) in COMPONENTS.into_iter().enumerate() {
         let named = format!("the cluster operator {component} is not available");
@@ -95,12 +96,7 @@ async fn a_release_is_applied_run_level_by_run_level_and_then_left_alone() -> Re
         .await?;
     cluster.until_said("Failing", "False").await?;
     cluster.until_said("RetrievedUpdates", "NoChannel").await?;
-    let status = cluster
-        .versions
-        .get("version")
-        .await?
-        .status
-        .unwrap_or_default();
+    let status = cluster.status().await?;
     let history: Vec<String> = status
         .history
         .iter()
@@ -124,7 +120,7 @@ async fn a_release_is_applied_run_level_by_run_level_and_then_left_alone() -> Re
 
     put_back_and_said(&cluster).await?;
     drop(process);
-    kept_in_part(&mut cluster).await
+    kept_in_part(&cluster).await
 }
 
 impl Cluster {
@@ -254,7 +250,7 @@ async fn idle_pass_writes_nothing(cluster: &Cluster) -> Result<()> {
 }
 
 /// One malformed manifest fails, and the rest of the release that is there is kept as it is.
-async fn kept_in_part(cluster: &mut Cluster) -> Result<()> {
+async fn kept_in_part(cluster: &Cluster) -> Result<()> {
     let file = "0000_10_alpha_03_bad.yaml";
     cluster.payload.write_text(file, "a: b: c")?;
     let process = cluster.run()?;
@@ -264,8 +260,7 @@ async fn kept_in_part(cluster: &mut Cluster) -> Result<()> {
     assert!(said.contains(file), "{said}");
     put_back(cluster).await?;
     cluster.until_said("Available", "True").await?;
-    let status = cluster.versions.get("version").await?.status;
-    let status = status.unwrap_or_default();
+    let status = cluster.status().await?;
     assert_eq!(status.desired.version, VERSION);
     assert_eq!(status.history[0].state.to_string(), "Completed");
     drop(process);
@@ -281,19 +276,10 @@ async fn kept_in_part(cluster: &mut Cluster) -> Result<()> {
 /// What others change is put back.
 async fn put_back(cluster: &Cluster) -> Result<()> {
     let change = json!({ "data": { "level": "changed" } });
-    cluster
-        .maps
-        .patch("beta", &PatchParams::default(), &Patch::Merge(change))
-        .await?;
-    wait::until("the level", PATIENCE, async || {
-        let data = cluster.maps.get("beta").await?.data.unwrap_or_default();
-        Ok(if data["level"] == "20" {
-            Ok(())
-        } else {
-            Err(format!("{data:?}"))
-        })
-    })
-    .await
+    objects::merge(&cluster.maps, "beta", &change).await?;
+    let read = async || Ok(cluster.maps.get("beta").await?.data.unwrap_or_default());
+    wait::until_so("the level", read, |data| data["level"] == "20").await?;
+    Ok(())
 }
 
 /// What becomes of changes by others, of an operator that fails, and of another release.
@@ -301,12 +287,8 @@ async fn put_back_and_said(cluster: &Cluster) -> Result<()> {
     put_back(cluster).await?;
 
     // An operator that fails is said, and the release stays.
-    let degraded = json!({ "status": { "conditions": [] } });
-    let params = PatchParams::default();
-    cluster
-        .operators
-        .patch_status("gamma", &params, &Patch::Merge(degraded))
-        .await?;
+    let degraded = json!({ "conditions": [] });
+    objects::set_status(&cluster.operators, "gamma", &degraded).await?;
     let said = cluster
         .until_said("Progressing", "Error while reconciling 4.2.0")
         .await?;
@@ -322,10 +304,7 @@ async fn put_back_and_said(cluster: &Cluster) -> Result<()> {
 
     // Another release is refused by name, and this one goes on.
     let desired = json!({ "spec": { "desiredUpdate": { "image": "registry.example/release@sha256:3", "version": "4.3.0" } } });
-    cluster
-        .versions
-        .patch("version", &params, &Patch::Merge(desired))
-        .await?;
+    cluster.change(&desired).await?;
     let said = cluster
         .until_said("ReleaseAccepted", "False RetrievePayload")
         .await?;
@@ -346,7 +325,7 @@ async fn put_back_and_said(cluster: &Cluster) -> Result<()> {
 #[ignore = "needs the control-plane binary"]
 async fn bad_manifests_end_in_a_condition_that_names_the_file() -> Result<()> {
     // A pass lasts long enough for a manifest to be tried three times.
-    let mut cluster = Cluster::start("bad", 15).await?;
+    let cluster = Cluster::start("bad", 15).await?;
     let file = "0000_10_alpha_03_bad.yaml";
     let map = |name: &str| {
         json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": {
@@ -388,7 +367,7 @@ async fn bad_manifests_end_in_a_condition_that_names_the_file() -> Result<()> {
         .until_said("Failing", "UpdatePayloadResourceInvalid")
         .await?;
     assert!(said.contains(file) && said.contains("Not_A_Name"), "{said}");
-    let log = std::fs::read_to_string(cluster.dir.join(format!("cvo-{}.log", cluster.starts)))?;
+    let log = cluster.log()?;
     assert!(log.matches("trying again").count() >= 2, "{log}");
     cluster
         .until_said("Progressing", "some cluster configuration is invalid")

@@ -6,12 +6,10 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
 use api::machineconfiguration::{MachineConfig, MachineConfigPool, NAMESPACE, annotation};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Container, Node, Pod};
 use kube::Api;
-use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::api::ListParams;
 use lab::{PATIENCE, wait};
 use machineconfig::render::{Base, Source, render};
 use release::verification::{FILE, SignatureTrust};
@@ -55,26 +53,7 @@ fn source(name: &str, role: &str, spec: Value) -> Source {
 
 impl Scene {
     fn jobs(&self) -> Api<Job> {
-        Api::namespaced(self.objects.client().clone(), NAMESPACE)
-    }
-
-    /// A kubeconfig with the rights that a pod of the controller has.
-    async fn controllers_kubeconfig(&self) -> Result<std::path::PathBuf> {
-        let control_plane = &self.cluster.control_plane;
-        let token = control_plane.token(NAMESPACE, "machine-config-controller");
-        let cluster = json!({
-            "server": control_plane.server_url(),
-            "certificate-authority-data": STANDARD.encode(control_plane.ca_pem())
-        });
-        let config = json!({
-            "apiVersion": "v1", "kind": "Config", "current-context": "lab",
-            "clusters": [{ "name": "lab", "cluster": cluster }],
-            "users": [{ "name": "mcc", "user": { "token": token.await? } }],
-            "contexts": [{ "name": "lab", "context": { "cluster": "lab", "user": "mcc" } }]
-        });
-        let path = self.cluster.dir.join("mcc.kubeconfig");
-        std::fs::write(&path, config.to_string())?;
-        Ok(path)
+        self.cluster.namespaced(NAMESPACE)
     }
 
     /// Runs the pod of the next Job, and reports it as kubelet and controller do.
@@ -95,28 +74,16 @@ impl Scene {
             .get_or_insert_default()
             .insert("job-name".to_owned(), name.clone());
         let pod = json!({ "metadata": { "name": name, "labels": labels }, "spec": spec });
-        let pods: Api<Pod> = Api::namespaced(self.objects.client().clone(), NAMESPACE);
-        pods.create(&PostParams::default(), &serde_json::from_value(pod)?)
-            .await?;
+        let pods: Api<Pod> = self.cluster.namespaced(NAMESPACE);
+        objects::create(&pods, pod).await?;
         let message = self.run_container(&container).await?;
-        let now = "2025-01-01T00:00:00Z";
         let ended = json!({ "exitCode": 0, "reason": "Completed", "message": message });
-        let status = json!({ "status": { "phase": "Succeeded", "containerStatuses": [{
+        let status = json!({ "phase": "Succeeded", "containerStatuses": [{
             "name": container.name, "image": container.image, "imageID": "", "ready": false,
             "restartCount": 0, "state": { "terminated": ended }
-        }] } });
-        let params = PatchParams::default();
-        pods.patch_status(&name, &params, &Patch::Merge(status))
-            .await?;
-        let condition =
-            |r#type: &str| json!({ "type": r#type, "status": "True", "lastTransitionTime": now });
-        let status = json!({ "status": {
-            "startTime": now, "completionTime": now, "succeeded": 1,
-            "conditions": [condition("SuccessCriteriaMet"), condition("Complete")],
-        } });
-        jobs.patch_status(&name, &params, &Patch::Merge(status))
-            .await?;
-        Ok(())
+        }] });
+        objects::set_status(&pods, &name, &status).await?;
+        objects::complete_job(&jobs, &name).await
     }
 
     /// Runs a container's command; its last message.
@@ -133,9 +100,10 @@ impl Scene {
         let output = self.cluster.dir.join("message");
         let mut command = Command::new(Programs::built()?.path("mcc")?);
         command.args(arguments).envs(variables);
-        command
-            .arg("--kubeconfig")
-            .arg(self.controllers_kubeconfig().await?);
+        // The rights are those that a pod of the controller has.
+        let account = (NAMESPACE, "machine-config-controller");
+        let kubeconfig = self.cluster.account_kubeconfig("mcc.kubeconfig", account);
+        command.arg("--kubeconfig").arg(kubeconfig.await?);
         command.arg("--output").arg(&output);
         let ended = tokio::task::spawn_blocking(move || command.output()).await??;
         let log = String::from_utf8_lossy(&ended.stderr);
@@ -157,8 +125,7 @@ impl Scene {
             Ok(Err("none".to_owned()))
         })
         .await?;
-        let configs: Api<MachineConfig> = Api::all(self.objects.client().clone());
-        let stored = configs.get(&config).await?;
+        let stored = self.objects.machine_config(&config).await?;
         ensure!(
             stored.spec.os_image_url == image("slipway-os", VERSION),
             "{stored:?}"
@@ -172,11 +139,10 @@ impl Scene {
 
     /// What a preflight leaves alone: pools, configurations, nodes, Jobs.
     async fn state(&self) -> Result<Value> {
-        let client = self.objects.client();
         let all = ListParams::default();
-        let pools: Api<MachineConfigPool> = Api::all(client.clone());
-        let configs: Api<MachineConfig> = Api::all(client.clone());
-        let nodes: Api<Node> = Api::all(client.clone());
+        let pools: Api<MachineConfigPool> = self.cluster.all();
+        let configs: Api<MachineConfig> = self.cluster.all();
+        let nodes: Api<Node> = self.cluster.all();
         let pools = pools
             .list(&all)
             .await?
@@ -209,9 +175,7 @@ impl Scene {
         let annotations =
             json!({ "slipway.dev/preflight": NEXT.0, "slipway.dev/preflight-result": null });
         let change = json!({ "metadata": { "annotations": annotations } });
-        versions
-            .patch("version", &PatchParams::default(), &Patch::Merge(change))
-            .await?;
+        self.cluster.change(&change).await?;
         self.run_job().await?;
         for (pool, outcome) in answers {
             self.answer_rehearsal(pool, *outcome).await?;
@@ -259,12 +223,13 @@ async fn pools_of_another_release_are_rendered_by_its_controller() -> Result<()>
         ("openshift-config", "admin-acks"),
         ("openshift-config-managed", "admin-gates"),
     ] {
+        scene.cluster.make_namespaces(&[namespace])?;
         let control_plane = &scene.cluster.control_plane;
-        control_plane.kubectl(&["create", "namespace", namespace])?;
         let namespace = format!("--namespace={namespace}");
         control_plane.kubectl(&["create", "configmap", map, &namespace])?;
     }
-    scene.apply(&manifest("controller/rbac.yaml", OLD)?)?;
+    let rights = manifest("controller/rbac.yaml", OLD)?;
+    scene.cluster.apply(&rights).await?;
     let (key, server) = (ReleaseKey::make()?, SignatureServer::start().await?);
     let digest = NEXT.0.split_once('@').context("a digest")?.1.parse()?;
     server.put(&digest, key.sign(&digest)?);

@@ -17,8 +17,7 @@ impl Cluster {
         what: &str,
         is_it: impl Fn(&ProgressRecord) -> bool,
     ) -> Result<ProgressRecord> {
-        let client = self.control_plane.client().await?;
-        let maps: Api<ConfigMap> = Api::namespaced(client, NAMESPACE);
+        let maps: Api<ConfigMap> = self.namespaced(NAMESPACE);
         wait::until(what, PATIENCE, async || {
             let Some(map) = maps.get_opt(NAME).await? else {
                 return Ok(Err("none".to_owned()));
@@ -55,7 +54,7 @@ fn since(record: &ProgressRecord, operator: &str) -> Option<Timestamp> {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the control-plane binary"]
 async fn record_says_what_is_done_and_waited_for_and_keeps_it_over_a_restart() -> Result<()> {
-    let mut cluster = Cluster::start("record", 4).await?;
+    let cluster = Cluster::start("record", 4).await?;
     let process = cluster.run()?;
     let begun = cluster
         .until_recorded("the record", |record| record.version == VERSION)

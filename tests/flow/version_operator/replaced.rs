@@ -3,12 +3,12 @@
 use anyhow::{Context as _, Result};
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::rbac::v1::ClusterRole;
 use kube::Api;
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{Patch, PatchParams};
 use lab::{PATIENCE, wait};
 use serde_json::{Value, json};
+use testbed::objects;
 
 use crate::env::Cluster;
 use crate::payload::VERSION;
@@ -71,14 +71,6 @@ async fn until_job(
     .await
 }
 
-async fn report(jobs: &Api<Job>, status: &Value) -> Result<()> {
-    let status = json!({ "status": status });
-    let params = PatchParams::default();
-    jobs.patch_status("migrate", &params, &Patch::Merge(status))
-        .await?;
-    Ok(())
-}
-
 /// Jobs that cannot be changed, or have failed, are made anew; labels, keys and objects that a
 /// release drops go, and those of others stay. Rows 6, 7 and 11 of
 /// `docs/reference/known-weaknesses.md`, "Version operator".
@@ -86,11 +78,9 @@ async fn report(jobs: &Api<Job>, status: &Value) -> Result<()> {
 #[ignore = "needs the control-plane binary"]
 async fn jobs_are_made_anew_and_dropped_fields_go() -> Result<()> {
     let mut cluster = Cluster::start("replaced", 4).await?;
-    let client = cluster.control_plane.client().await?;
-    let hooks: Api<ValidatingWebhookConfiguration> = Api::all(client.clone());
-    let jobs: Api<Job> = Api::default_namespaced(client);
-    let old = serde_json::from_value(job("registry.example/old"))?;
-    let old = jobs.create(&PostParams::default(), &old).await?;
+    let hooks: Api<ValidatingWebhookConfiguration> = cluster.all();
+    let jobs: Api<Job> = cluster.namespaced("default");
+    let old = objects::create(&jobs, job("registry.example/old")).await?;
     let old = old.metadata.uid.context("a uid")?;
     let file = "0000_10_alpha_03_job.json";
     cluster.payload.write(file, &job("registry.example/new"))?;
@@ -115,12 +105,12 @@ async fn jobs_are_made_anew_and_dropped_fields_go() -> Result<()> {
         .await?;
     cluster.until_said("Failing", "False").await?;
     let failed = json!({ "failed": 1, "startTime": "2025-01-01T00:00:00Z" });
-    report(&jobs, &failed).await?;
+    objects::set_status(&jobs, "migrate", &failed).await?;
     until_job(&jobs, "another Job", |uid, _| uid != first).await?;
-    let log = std::fs::read_to_string(cluster.dir.join("cvo-1.log"))?;
+    let log = cluster.log()?;
     assert!(log.contains("the job has failed"), "{log}");
     let done = json!({ "succeeded": 1, "startTime": "2025-01-01T00:00:00Z" });
-    report(&jobs, &done).await?;
+    objects::set_status(&jobs, "migrate", &done).await?;
     for (_, component) in crate::payload::COMPONENTS {
         let named = format!("the cluster operator {component} is not available");
         cluster.until_said("Progressing", &named).await?;
@@ -143,10 +133,7 @@ async fn jobs_are_made_anew_and_dropped_fields_go() -> Result<()> {
 
     // Another release in the same place: less of the ConfigMap, to which others have added.
     let added = json!({ "metadata": { "labels": { "other": "d" } }, "data": { "other": "e" } });
-    cluster
-        .maps
-        .patch("alpha", &params, &Patch::Merge(added))
-        .await?;
+    objects::merge(&cluster.maps, "alpha", &added).await?;
     let (labels, data) = (json!({ "kept": "a" }), json!({ "level": "10" }));
     cluster.payload.write(config, &map(&labels, &data))?;
     // It has no ConfigMap `once` any more, which an administrator made, nor ClusterRole `beta`.
@@ -154,26 +141,19 @@ async fn jobs_are_made_anew_and_dropped_fields_go() -> Result<()> {
     cluster.payload.remove("0000_20_beta_02_once.json")?;
     cluster.image = "registry.example/release@sha256:4".to_owned();
     let process = cluster.run()?;
-    let found = wait::until("what was dropped to go", PATIENCE, async || {
-        let found: ConfigMap = cluster.maps.get("alpha").await?;
-        let data = found.data.clone().unwrap_or_default();
-        Ok(if data.contains_key("dropped") {
-            Err(format!("{data:?}"))
-        } else {
-            Ok(found)
-        })
+    let read = async || Ok(cluster.maps.get("alpha").await?);
+    let found = wait::until_so("what was dropped to go", read, |found| {
+        let data = found.data.as_ref();
+        data.is_none_or(|data| !data.contains_key("dropped"))
     })
     .await?;
     let labels = found.metadata.labels.unwrap_or_default();
     let labels: Vec<&str> = labels.keys().map(String::as_str).collect();
     assert_eq!(labels, ["kept", "other"]);
     assert_eq!(found.data.unwrap_or_default()["other"], "e");
-    let roles: Api<ClusterRole> = Api::all(cluster.control_plane.client().await?);
-    wait::until("the role to go", PATIENCE, async || {
-        let found = roles.get_opt("beta").await?;
-        Ok(found.map_or(Ok(()), |role| Err(format!("{:?}", role.metadata))))
-    })
-    .await?;
+    let roles: Api<ClusterRole> = cluster.all();
+    let read = async || Ok(roles.get_opt("beta").await?);
+    wait::until_so("the role to go", read, Option::is_none).await?;
     assert!(cluster.maps.get_opt("once").await?.is_some());
     wait::until("the bundle to go", PATIENCE, async || {
         let found = hooks.get("beta").await?;

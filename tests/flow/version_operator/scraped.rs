@@ -2,12 +2,10 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use anyhow::{Context as _, Result, ensure};
-use lab::{PATIENCE, free_address, manifest, wait};
-use serde_json::json;
-use testbed::Authority;
+use anyhow::Result;
+use lab::{PATIENCE, free_address, wait};
+use testbed::{Authority, http};
 
 use crate::env::Cluster;
 use crate::payload::VERSION;
@@ -22,26 +20,16 @@ struct Endpoint {
 }
 
 impl Endpoint {
-    /// Reads metrics by curl, with the certificate of a client: the status, and the page.
+    /// Reads metrics with the certificate of a client: the status, and the page.
     fn read(&self, client: Option<&Path>) -> Result<(u16, String)> {
-        let mut curl = Command::new("curl");
-        curl.args(["--silent", "--show-error", "--max-time", "60"])
-            .args(["--noproxy", "*", "--write-out", "%{http_code}", "--cacert"])
-            .arg(&self.authority);
+        let mut arguments = vec!["--cacert".into(), self.authority.clone()];
         if let Some(client) = client {
-            curl.arg("--cert").arg(client.with_extension("crt"));
-            curl.arg("--key").arg(client.with_extension("key"));
+            arguments.extend(["--cert".into(), client.with_extension("crt")]);
+            arguments.extend(["--key".into(), client.with_extension("key")]);
         }
-        let output = curl
-            .arg(format!("https://{}/metrics", self.address))
-            .output()?;
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        ensure!(output.status.success(), "curl: {}", said.trim());
-        let text = String::from_utf8(output.stdout)?;
-        let (page, status) = text
-            .split_at_checked(text.len().saturating_sub(3))
-            .context("no status")?;
-        Ok((status.parse()?, page.to_owned()))
+        let url = format!("https://{}/metrics", self.address);
+        let reply = http::ask(&url, &arguments)?;
+        Ok((reply.status, reply.body))
     }
 
     /// Waits until a client gets a page that has this line.
@@ -54,18 +42,6 @@ impl Endpoint {
         })
         .await
     }
-}
-
-/// Publishes who signs the certificates of clients, as the cluster's operator does.
-async fn publish(cluster: &Cluster, signer: &Authority) -> Result<()> {
-    let map = json!({
-        "apiVersion": "v1", "kind": "ConfigMap",
-        "metadata": { "name": "extension-apiserver-authentication", "namespace": "kube-system" },
-        "data": { "client-ca-file": signer.pem },
-    });
-    let client = cluster.control_plane.client().await?;
-    manifest::apply(&client, &manifest::parse(&map.to_string())?).await?;
-    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -83,7 +59,7 @@ async fn metrics_are_for_the_clusters_prometheus_alone() -> Result<()> {
     clients.issue(&other, "system:admin", "system:masters")?;
     let next = Authority::make("next signer of clients")?;
     next.issue(&stranger, SCRAPER, "test")?;
-    publish(&cluster, &clients).await?;
+    cluster.publish_signer(&clients).await?;
 
     let address = free_address()?;
     cluster.arguments = vec![
@@ -120,7 +96,7 @@ async fn metrics_are_for_the_clusters_prometheus_alone() -> Result<()> {
     assert!(refused.is_err(), "{refused:?}");
 
     // The next signer counts without a restart, and the one before no more.
-    publish(&cluster, &next).await?;
+    cluster.publish_signer(&next).await?;
     endpoint.until_line(&stranger, &up).await?;
     let refused = endpoint.read(Some(&prometheus));
     assert!(refused.is_err(), "{refused:?}");

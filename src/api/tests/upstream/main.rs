@@ -23,13 +23,19 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// Upstream's data: CRDs of openshift/api and example objects of openshift/oc, beside the checkout.
+/// Upstream's data: CRDs of openshift/api and example objects of openshift/oc.
+///
+/// Source: `docs/development/upstream-data.md`.
 fn data() -> Option<PathBuf> {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
-    if !directory.is_dir() {
-        skipped(
-            "a comparison with upstream's definitions and examples (../shared/data is not there)",
-        );
+    let named = std::env::var_os("SLIPWAY_DATA").filter(|folder| !folder.is_empty());
+    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
+    let directory = named.map_or_else(beside, PathBuf::from);
+    if !directory.join("crds").is_dir() {
+        let place = directory.display();
+        skipped(&format!(
+            "a comparison with upstream's definitions and examples ({place} is not there: `make \
+             upstream-data`)"
+        ));
         return None;
     }
     Some(directory)

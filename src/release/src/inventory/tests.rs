@@ -1,3 +1,5 @@
+use std::path::{Path, PathBuf};
+
 use super::*;
 
 fn manifest(kind: &str, name: &str, more: &str) -> String {
@@ -159,10 +161,10 @@ fn object_of_two_files_is_loaded_twice_and_said() {
 
 #[test]
 fn manifests_of_the_real_operators_load() {
-    let data = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../../shared/data/payload-manifests"
-    );
+    let named = std::env::var_os("SLIPWAY_DATA").filter(|folder| !folder.is_empty());
+    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
+    let data = named.map_or_else(beside, PathBuf::from);
+    let data = data.join("payload-manifests");
     let cluster = Cluster {
         profile: "self-managed-high-availability".to_owned(),
         ..Cluster::default()
@@ -173,7 +175,7 @@ fn manifests_of_the_real_operators_load() {
         (ManifestDirectory::Own, "cluster-version-operator"),
         (ManifestDirectory::Release, "machine-config-operator"),
     ] {
-        let Ok(files) = std::fs::read_dir(format!("{data}/{operator}")) else {
+        let Ok(files) = std::fs::read_dir(data.join(operator)) else {
             return;
         };
         let mut files: Vec<_> = files.map(|file| file.unwrap().path()).collect();

@@ -185,11 +185,13 @@ fn an_unknown_channel_is_empty_and_channels_are_sorted_by_their_number() {
     assert_eq!(channel.nodes.keys().next().unwrap().to_string(), "1.0.0");
 }
 
-/// The files of a folder of the shared data; nothing where they are not beside the checkout.
+/// A folder of upstream's data; nothing where it is not there.
+///
+/// Source: `docs/development/upstream-data.md`.
 fn shared(folder: &str) -> Option<std::path::PathBuf> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../../shared/data")
-        .join(folder);
+    let named = std::env::var_os("SLIPWAY_DATA").filter(|folder| !folder.is_empty());
+    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
+    let path = named.map_or_else(beside, Into::into).join(folder);
     let is_required = std::env::var_os("SLIPWAY_REQUIRE_DATA").is_some();
     assert!(
         path.exists() || !is_required,

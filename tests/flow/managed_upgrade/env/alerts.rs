@@ -1,13 +1,11 @@
 //! Alerts and silences, as Prometheus and Alertmanager have them.
 
 use std::fs;
-use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
-use lab::{PATIENCE, wait};
+use anyhow::{Result, ensure};
+use lab::wait;
 use serde_json::{Value, json};
+use testbed::http;
 
 use super::{CREATOR, Cluster};
 
@@ -23,8 +21,12 @@ impl Cluster {
             .collect();
         let groups = json!({ "groups": [{ "name": "test", "rules": rules }] });
         fs::write(self.dir.join("rules.yml"), groups.to_string())?;
-        let (status, body) = ask(self.servers.prometheus, "POST", "/-/reload")?;
-        anyhow::ensure!(status == 200, "Prometheus refuses its rules: {body}");
+        let url = format!("http://{}/-/reload", self.servers.prometheus);
+        let reply = http::ask(&url, &["--request", "POST"])?;
+        ensure!(
+            reply.status == 200,
+            "Prometheus refuses its rules: {reply:?}"
+        );
         let expected = usize::from(alert.is_some());
         self.until_series("ALERTS{alertstate=\"firing\"}", expected)
             .await
@@ -32,20 +34,14 @@ impl Cluster {
 
     /// Waits until a query has so many series.
     pub(crate) async fn until_series(&self, query: &str, count: usize) -> Result<()> {
-        wait::until(query, PATIENCE, async || {
-            let query = cluster::wire::escape(query);
-            let path = format!("/api/v1/query?query={query}");
-            let (_, body) = ask(self.servers.prometheus, "GET", &path)?;
-            let answer: Value = serde_json::from_str(&body)?;
+        let (server, escaped) = (self.servers.prometheus, cluster::wire::escape(query));
+        let url = format!("http://{server}/api/v1/query?query={escaped}");
+        let read = async || http::ask::<&str>(&url, &[])?.json();
+        let found = wait::until_so(query, read, |answer| {
             let result = answer.pointer("/data/result").and_then(Value::as_array);
-            let found = result.map(Vec::len);
-            Ok(if found == Some(count) {
-                Ok(())
-            } else {
-                Err(body)
-            })
-        })
-        .await
+            result.map(Vec::len) == Some(count)
+        });
+        found.await.map(drop)
     }
 
     /// Comments of the operator's silences in force.
@@ -56,30 +52,8 @@ impl Cluster {
     }
 
     pub(crate) async fn until_silences(&self, expected: &[&str]) -> Result<()> {
-        wait::until(&format!("silences {expected:?}"), PATIENCE, async || {
-            let found = self.silences()?;
-            Ok(if found == expected {
-                Ok(())
-            } else {
-                Err(format!("{found:?}"))
-            })
-        })
-        .await
+        let (what, read) = (format!("silences {expected:?}"), async || self.silences());
+        let found = wait::until_so(&what, read, |found| found == expected);
+        found.await.map(drop)
     }
-}
-
-/// Asks a server; its status and body.
-fn ask(address: SocketAddr, method: &str, path: &str) -> Result<(u16, String)> {
-    let mut stream = TcpStream::connect(address)?;
-    stream.set_read_timeout(Some(Duration::from_secs(30)))?;
-    // Version 1.0: the body is not sent in chunks.
-    let request = format!("{method} {path} HTTP/1.0\r\nHost: {address}\r\n\r\n");
-    stream.write_all(request.as_bytes())?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    let Some((head, body)) = answer.split_once("\r\n\r\n") else {
-        bail!("{address} answers {answer:?}");
-    };
-    let status = head.split(' ').nth(1).context("no status")?;
-    Ok((status.parse()?, body.to_owned()))
 }

@@ -1,6 +1,6 @@
 //! Nodes, their pods and machines, as the test plays them.
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -8,56 +8,51 @@ use kube::Api;
 use kube::api::ListParams;
 use lab::{PATIENCE, wait};
 use serde_json::json;
+use testbed::objects::{create, set_status};
 
-use super::{Cluster, make};
+use super::Cluster;
 
 impl Cluster {
     /// A node whose daemon drains it for 70 min, with pods that do not leave. Its state is what it
     /// is after an hour, and its kubelet is silent.
     pub(crate) async fn add_stuck_node(&self) -> Result<()> {
         let account = json!({ "metadata": { "name": "default", "namespace": "default" } });
-        let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), "default");
+        let accounts: Api<ServiceAccount> = self.namespaced("default");
         if accounts.get_opt("default").await?.is_none() {
-            make(&accounts, account).await?;
+            create(&accounts, account).await?;
         }
         let began = Timestamp::now() - SignedDuration::from_mins(70);
         let began = Timestamp::from_second(began.as_second())?.to_string();
-        make(
-            &self.nodes,
-            json!({
-                "metadata": { "name": "stuck", "annotations": {
-                    "machineconfiguration.openshift.io/state": "Degraded",
-                    "slipway.dev/phase": "Draining", "slipway.dev/drain-since": began,
-                    "slipway.dev/cordoned-by": "attempt"
-                } },
-                "spec": { "unschedulable": true },
-            }),
-        )
-        .await?;
+        let node = json!({
+            "metadata": { "name": "stuck", "annotations": {
+                "machineconfiguration.openshift.io/state": "Degraded",
+                "slipway.dev/phase": "Draining", "slipway.dev/drain-since": began,
+                "slipway.dev/cordoned-by": "attempt"
+            } },
+            "spec": { "unschedulable": true },
+        });
+        create(&self.nodes, node).await?;
         self.kubelet_reports("stuck", "Unknown").await?;
         let budget = json!({
             "metadata": { "name": "protected" },
             "spec": { "maxUnavailable": 0, "selector": { "matchLabels": { "app": "protected" } } },
         });
-        let budgets: Api<PodDisruptionBudget> = Api::namespaced(self.client.clone(), "default");
-        make(&budgets, budget).await?;
-        let pods: Api<Pod> = Api::namespaced(self.client.clone(), "default");
+        let budgets: Api<PodDisruptionBudget> = self.namespaced("default");
+        create(&budgets, budget).await?;
+        let pods: Api<Pod> = self.namespaced("default");
         for name in ["free", "protected", "exempt"] {
             let exempt = (name == "exempt").to_string();
-            make(
-                &pods,
-                json!({
-                    "metadata": {
-                        "name": name, "labels": { "app": name }, "finalizers": ["example.com/held"],
-                        "annotations": { "slipway.dev/no-forced-drain": exempt },
-                    },
-                    "spec": {
-                        "nodeName": "stuck", "containers": [{ "name": "a", "image": "a" }],
-                        "terminationGracePeriodSeconds": 1
-                    },
-                }),
-            )
-            .await?;
+            let pod = json!({
+                "metadata": {
+                    "name": name, "labels": { "app": name }, "finalizers": ["example.com/held"],
+                    "annotations": { "slipway.dev/no-forced-drain": exempt },
+                },
+                "spec": {
+                    "nodeName": "stuck", "containers": [{ "name": "a", "image": "a" }],
+                    "terminationGracePeriodSeconds": 1
+                },
+            });
+            create(&pods, pod).await?;
         }
         Ok(())
     }
@@ -70,25 +65,23 @@ impl Cluster {
             "lastHeartbeatTime": now
         });
         let status = json!({ "conditions": [condition] });
-        self.set_status(&self.nodes, node, status).await
+        set_status(&self.nodes, node, &status).await
     }
 
     /// Waits until there is an event of this reason about the UpgradeConfig.
     pub(crate) async fn until_event(&self, reason: &str) -> Result<()> {
-        wait::until(&format!("event {reason}"), PATIENCE, async || {
-            let reasons = self.event_reasons().await?;
-            Ok(if reasons.iter().any(|known| known == reason) {
-                Ok(())
-            } else {
-                Err(format!("{reasons:?}"))
-            })
-        })
-        .await
+        let (what, read) = (format!("event {reason}"), async || {
+            self.event_reasons().await
+        });
+        let found = wait::until_so(&what, read, |found| {
+            found.iter().any(|known| known == reason)
+        });
+        found.await.map(drop)
     }
 
     /// Names of pods in the namespace `default`, sorted.
     pub(crate) async fn pods(&self) -> Result<Vec<String>> {
-        let pods: Api<Pod> = Api::namespaced(self.client.clone(), "default");
+        let pods: Api<Pod> = self.namespaced("default");
         let pods = pods.list(&ListParams::default()).await?;
         let mut names: Vec<String> = pods
             .into_iter()
@@ -112,17 +105,15 @@ impl Cluster {
 
     /// Waits until the operator has the lease of the node's drain, or has released it.
     pub(crate) async fn until_drain_lease(&self, is_held: bool) -> Result<()> {
-        wait::until("the lease of a drain", PATIENCE, async || {
+        let read = async || {
             let node = self.nodes.get("stuck").await?;
-            let annotations = node.metadata.annotations.unwrap_or_default();
-            let lease = annotations.get("slipway.dev/drain-lease");
-            Ok(if lease.is_some() == is_held {
-                Ok(())
-            } else {
-                Err(format!("{lease:?}"))
-            })
-        })
-        .await
+            let mut annotations = node.metadata.annotations.unwrap_or_default();
+            Ok(annotations.remove("slipway.dev/drain-lease"))
+        };
+        let found = wait::until_so("the lease of a drain", read, |lease| {
+            lease.is_some() == is_held
+        });
+        found.await.map(drop)
     }
 
     /// Deletes the machine of the copied MachineSet.
@@ -140,22 +131,20 @@ impl Cluster {
 
     /// Makes the machine of the copied MachineSet, with a node that is ready.
     pub(crate) async fn add_machine(&self) -> Result<()> {
-        make(&self.nodes, json!({ "metadata": { "name": "extra" } })).await?;
+        create(&self.nodes, json!({ "metadata": { "name": "extra" } })).await?;
         let labels = json!({
             "upgrade.managed.openshift.io": "true",
             "machine.openshift.io/cluster-api-machineset": "worker-a-upgrade",
         });
-        self.apply(
-            "machine",
-            &json!({
-                "apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine",
-                "metadata": {
-                    "name": "worker-a-upgrade-x", "namespace": "openshift-machine-api",
-                    "labels": labels,
-                },
-                "status": { "nodeRef": { "name": "extra" } },
-            }),
-        )?;
+        let machine = json!({
+            "apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine",
+            "metadata": {
+                "name": "worker-a-upgrade-x", "namespace": "openshift-machine-api",
+                "labels": labels,
+            },
+            "status": { "nodeRef": { "name": "extra" } },
+        });
+        self.apply(&machine.to_string()).await?;
         let status = json!({ "status": { "readyReplicas": 1 } }).to_string();
         let set = [
             "machineset",
@@ -167,6 +156,14 @@ impl Cluster {
         self.control_plane
             .kubectl(&[&["patch"], &set[..], &patch].concat())?;
         self.kubelet_reports("extra", "True").await
+    }
+
+    /// Asserts that no MachineSet is there but the cluster's own.
+    pub(crate) fn has_own_machine_sets(&self) -> Result<()> {
+        let sets = self.machine_objects("machinesets")?;
+        let own = ["machineset.machine.openshift.io/worker-a"];
+        ensure!(sets == own, "{sets:?}");
+        Ok(())
     }
 
     /// Names of objects of the machine API.

@@ -1,14 +1,12 @@
 //! What administrators ask for, and the messages that they receive.
 
-use std::process::Command;
-
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use api::upgrade::{UpgradePlan, plan, upgrade_config};
 use jiff::{SignedDuration, Timestamp};
 use kube::api::{DeleteParams, Patch, PatchParams};
 use lab::{PATIENCE, wait};
 use serde_json::{Value, json};
-use testbed::Programs;
+use testbed::Printed;
 
 use super::Cluster;
 
@@ -52,34 +50,9 @@ impl Cluster {
         Ok(())
     }
 
-    /// Runs `slipway managed` as the administrator: its exit code, and all that it printed.
-    pub(crate) fn managed(&self, arguments: &[&str]) -> Result<(Option<i32>, String)> {
-        let output = Command::new(Programs::built()?.path("slipway")?)
-            .arg("managed")
-            .args(arguments)
-            .arg("--kubeconfig")
-            .arg(self.control_plane.admin_kubeconfig())
-            .output()
-            .context("cannot run slipway")?;
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let printed = text(&output.stdout) + &text(&output.stderr);
-        Ok((output.status.code(), printed))
-    }
-
-    /// Runs `slipway managed`, which ends with this code and prints these texts.
-    pub(crate) fn expect_managed(
-        &self,
-        arguments: &[&str],
-        code: i32,
-        texts: &[&str],
-    ) -> Result<()> {
-        let (found, printed) = self.managed(arguments)?;
-        let has_all = texts.iter().all(|text| printed.contains(text));
-        anyhow::ensure!(
-            found == Some(code) && has_all,
-            "{arguments:?} ends with {found:?}, not {code} and {texts:?}: {printed}"
-        );
-        Ok(())
+    /// Runs `slipway managed` as the administrator.
+    pub(crate) fn managed(&self, arguments: &[&str]) -> Result<Printed> {
+        self.slipway(&[&["managed"], arguments].concat())
     }
 
     /// The operator's plan, once it is of this phase.

@@ -42,8 +42,7 @@ use self::arguments::{Files, Listen};
 use self::credentials::User;
 pub use self::kubelet::LocalKubelet;
 pub use self::process::Process;
-use crate::skipped::skipped;
-use crate::{PATIENCE, ports};
+use crate::{PATIENCE, ports, upstream_data};
 
 /// How long the control plane may take to come up. It takes 3 s on an idle machine of two cores.
 const UP_WITHIN: Duration = PATIENCE;
@@ -530,22 +529,16 @@ impl Drop for ControlPlane {
     }
 }
 
-/// The folder of custom resource definitions that the lab runs on: upstream's, where the shared
-/// data lies beside the checkout, else the ones generated from our types, which proves less.
+/// The folder of custom resource definitions that the lab runs on: upstream's, where its data is
+/// there, else the ones generated from our types, which proves less.
 ///
 /// # Errors
 ///
-/// Upstream's are not there, and are required: see [`skipped`].
+/// Upstream's are not there, and are required: see [`upstream_data`].
 pub fn definitions() -> Result<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
-    let upstream = root.join("../shared/data/crds");
-    if upstream.is_dir() {
-        return Ok(upstream);
-    }
-    skipped(
-        "OpenShift's own definitions (../shared/data/crds are not there); the lab runs on ours",
-    )?;
-    Ok(root.join("deploy/crds"))
+    let upstream = upstream_data("crds", "OpenShift's own definitions; the lab runs on ours")?;
+    let ours = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../deploy/crds");
+    Ok(upstream.unwrap_or_else(ours))
 }
 
 /// What is said of a cluster that is named but not used: the observer judges by the audit log,

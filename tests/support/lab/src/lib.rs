@@ -34,6 +34,7 @@ mod ports;
 pub mod registry;
 mod skipped;
 pub mod tree;
+mod upstream;
 pub mod vm;
 pub mod wait;
 pub mod workload;
@@ -47,6 +48,7 @@ pub use self::outpost::Outpost;
 pub use self::place::Lab;
 pub use self::ports::free_address;
 pub use self::skipped::skipped;
+pub use self::upstream::upstream_data;
 
 /// How long may take what an idle machine does within seconds. Only something broken takes as long,
 /// so that a test waits for its result and for no more; several suites on two cores make all of it

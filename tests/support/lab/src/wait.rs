@@ -1,8 +1,11 @@
 //! Waiting for what sends no word when it changes.
 
+use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
+
+use crate::PATIENCE;
 
 /// Time between two polls over the network.
 const POLL_EVERY: Duration = Duration::from_millis(200);
@@ -27,7 +30,28 @@ pub async fn until<T>(
     }
 }
 
-/// The same on a thread, with `pause` between two polls.
+/// Polls until what `read` returns is so, and returns that; for as long as [`PATIENCE`] lasts.
+///
+/// # Errors
+///
+/// Those of [`until`]; the last answer is what was read last.
+pub async fn until_so<T: Debug>(
+    what: &str,
+    mut read: impl AsyncFnMut() -> Result<T>,
+    is_so: impl Fn(&T) -> bool,
+) -> Result<T> {
+    until(what, PATIENCE, async || {
+        let found = read().await?;
+        Ok(if is_so(&found) {
+            Ok(found)
+        } else {
+            Err(format!("{found:?}"))
+        })
+    })
+    .await
+}
+
+/// The same as [`until`] on a thread, with `pause` between two polls.
 ///
 /// # Errors
 ///
@@ -68,5 +92,21 @@ pub(crate) fn pause(time: Duration, is_over: impl Fn() -> bool) {
     let until = Instant::now() + time;
     while !is_over() && Instant::now() < until {
         std::thread::sleep(POLL_EVERY);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_read_is_returned_once_it_is_so() {
+        let mut reads = 0;
+        let read = async || {
+            reads += 1;
+            Ok(reads)
+        };
+        let found = until_so("two", read, |read| *read == 2).await.unwrap();
+        assert_eq!(found, 2);
     }
 }

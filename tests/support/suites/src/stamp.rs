@@ -111,7 +111,7 @@ impl Inputs {
         for part in PARTS {
             outside.push(workspace.output(&prebuilt.to_string_lossy(), &[part])?);
         }
-        for path in shared(&workspace.root.join("../shared/data/crds"))? {
+        for path in shared(&workspace.upstream_data().join("crds"))? {
             outside.push(digest(&[&fs::read(&path)?]));
         }
         let outside: Vec<_> = outside.iter().map(String::as_bytes).collect();

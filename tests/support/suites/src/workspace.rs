@@ -129,6 +129,11 @@ impl Workspace {
         self.output("git", &["rev-parse", "--short=12", "HEAD"])
     }
 
+    /// The folder of upstream's data: see `docs/development/upstream-data.md`.
+    pub(crate) fn upstream_data(&self) -> PathBuf {
+        setting("SLIPWAY_DATA").map_or_else(|| self.root.join("../shared/data"), PathBuf::from)
+    }
+
     /// Whether everything is committed.
     ///
     /// # Errors

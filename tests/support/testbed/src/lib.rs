@@ -41,15 +41,17 @@ mod policies;
 mod programs;
 mod signing;
 pub mod single_host;
+mod slipway;
 mod tls_door;
+mod versioned_cluster;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-pub use lab::wait::{until, until_blocking};
+pub use lab::wait::{until, until_blocking, until_so};
 
 pub use self::alert_servers::{AlertServers, AlertSettings, Silence};
-pub use self::api_server::{api_server, complete_release};
+pub use self::api_server::{ApiServer, complete_release};
 pub use self::authority::Authority;
 pub use self::builder::Testbed;
 pub use self::certificates::RotatedVersions;
@@ -61,6 +63,8 @@ pub use self::monitoring::Monitoring;
 pub use self::node_spec::{CONTROL_PLANE_POOL, NodeSpec};
 pub use self::programs::Programs;
 pub use self::signing::{ReleaseKey, SignatureServer, keyring};
+pub use self::slipway::{Printed, slipway};
+pub use self::versioned_cluster::VersionedCluster;
 
 /// How long what starts on its own may take to be there.
 pub const SOON: Duration = lab::PATIENCE;

@@ -1,13 +1,18 @@
 //! The cluster's objects, as an administrator writes and reads them.
 
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::time::Duration;
 
 use anyhow::Result;
+use api::config::ClusterOperator;
 use api::machineconfiguration::{MachineConfig, MachineConfigPool, NodeState, annotation};
+use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Event, Node, NodeCondition, Pod};
-use kube::api::{ListParams, Patch, PatchParams};
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::{SOON, until};
@@ -256,6 +261,79 @@ pub fn is_in_service(node: &Node) -> bool {
     !is_cordoned && conditions.into_iter().flatten().any(is_ready)
 }
 
+/// Creates an object, given as JSON.
+pub async fn create<K>(api: &Api<K>, object: Value) -> Result<K>
+where
+    K: Clone + DeserializeOwned + Serialize + Debug,
+{
+    let object = serde_json::from_value(object)?;
+    Ok(api.create(&PostParams::default(), &object).await?)
+}
+
+/// Changes an object by a merge patch.
+pub async fn merge<K>(api: &Api<K>, name: &str, change: &Value) -> Result<()>
+where
+    K: Clone + DeserializeOwned + Debug,
+{
+    api.patch(name, &PatchParams::default(), &Patch::Merge(change))
+        .await?;
+    Ok(())
+}
+
+/// Writes fields of an object's status by a merge patch.
+pub async fn set_status<K>(api: &Api<K>, name: &str, status: &Value) -> Result<()>
+where
+    K: Clone + DeserializeOwned + Debug,
+{
+    let patch = Patch::Merge(json!({ "status": status }));
+    api.patch_status(name, &PatchParams::default(), &patch)
+        .await?;
+    Ok(())
+}
+
+/// Reports as an operator does: its version, and conditions by type, status and message.
+pub async fn report(
+    operators: &Api<ClusterOperator>,
+    operator: &str,
+    version: &str,
+    conditions: &[(&str, &str, &str)],
+) -> Result<()> {
+    let condition = |(r#type, status, message): &(&str, &str, &str)| {
+        json!({
+            "type": r#type, "status": status, "message": message,
+            "lastTransitionTime": "2025-01-01T00:00:00Z"
+        })
+    };
+    let conditions: Vec<Value> = conditions.iter().map(condition).collect();
+    let versions = json!([{ "name": "operator", "version": version }]);
+    let status = json!({ "conditions": conditions, "versions": versions });
+    set_status(operators, operator, &status).await
+}
+
+/// Reports of a Job what its controller does once it is complete.
+pub async fn complete_job(jobs: &Api<Job>, name: &str) -> Result<()> {
+    let now = "2025-01-01T00:00:00Z";
+    let condition =
+        |r#type: &str| json!({ "type": r#type, "status": "True", "lastTransitionTime": now });
+    let status = json!({
+        "startTime": now, "completionTime": now, "succeeded": 1,
+        "conditions": [condition("SuccessCriteriaMet"), condition("Complete")],
+    });
+    set_status(jobs, name, &status).await
+}
+
+/// Finds the condition that says something.
+///
+/// Shape: each of `said` is a condition as `<type>=<status> …`; the result is without its type.
+/// Errors: all that is said.
+pub fn find_said(said: &[String], r#type: &str, words: &str) -> Result<String, String> {
+    let mut found = said
+        .iter()
+        .filter_map(|said| said.strip_prefix(r#type)?.strip_prefix('='));
+    let found = found.find(|said| said.contains(words));
+    found.map(ToOwned::to_owned).ok_or_else(|| said.join("\n"))
+}
+
 /// Whether a pod is Ready, and not being deleted.
 pub fn is_ready(pod: &Pod) -> bool {
     let conditions = pod
@@ -267,4 +345,17 @@ pub fn is_ready(pod: &Pod) -> bool {
             .into_iter()
             .flatten()
             .any(|condition| condition.type_ == "Ready" && condition.status == "True")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn condition_is_found_by_its_whole_type_and_else_all_is_said() {
+        let said = ["NotReady=True x", "Ready=False b: c"].map(str::to_owned);
+        assert_eq!(find_said(&said, "Ready", "b"), Ok("False b: c".to_owned()));
+        let all = Err("NotReady=True x\nReady=False b: c".to_owned());
+        assert_eq!(find_said(&said, "Ready", "x"), all);
+    }
 }

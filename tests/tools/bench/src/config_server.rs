@@ -8,12 +8,10 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use api::machineconfiguration::MachineConfigPool;
 use futures::future::try_join_all;
-use kube::Api;
-use kube::api::{Patch, PatchParams};
 use lab::control_plane::Process;
 use lab::{PATIENCE, free_address, manifest, wait};
 use serde_json::json;
-use testbed::{Authority, Programs, workspace};
+use testbed::{ApiServer, Authority, Programs, objects, workspace};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpSocket;
 use tokio::time::Instant;
@@ -22,7 +20,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-use crate::api_server::ApiServer;
+use crate::api_server;
 use crate::config::Config;
 use crate::figure::{Figure, Unit};
 use crate::idle::{count, float};
@@ -54,9 +52,8 @@ const AGAIN_AFTER: Duration = Duration::from_millis(200);
 ///
 /// Errors: the server does not start, or a machine does not get its configuration.
 pub(crate) async fn measure(programs: &Programs, out: &Path) -> Result<Vec<Figure>> {
-    let server = ApiServer::start(out, "config-server").await?;
-    let (server, mut process, machines) =
-        start(programs, server, &out.join("config-server")).await?;
+    let server = api_server::start(out, "config-server").await?;
+    let (server, mut process, machines) = start(programs, server).await?;
     // What the server reads of a token, and the first answer, are no part of it.
     let bytes = machines.install(address(0)).await?.bytes;
     let mut alone = Vec::new();
@@ -165,13 +162,9 @@ impl Machines {
     clippy::disallowed_methods,
     reason = "files that last as long as the run"
 )]
-async fn start(
-    programs: &Programs,
-    server: ApiServer,
-    dir: &Path,
-) -> Result<(ApiServer, Process, Machines)> {
-    let dir = dir.canonicalize()?;
-    let (client, control_plane) = (&server.client, &server.control_plane);
+async fn start(programs: &Programs, server: ApiServer) -> Result<(ApiServer, Process, Machines)> {
+    let dir = &server.dir;
+    let (client, control_plane) = (server.objects.client(), &server.control_plane);
     for component in ["daemon", "config-server"] {
         let objects = manifest::component(&workspace().join("deploy").join(component))?;
         manifest::apply(client, &objects).await?;
@@ -197,17 +190,14 @@ async fn start(
         }),
     ];
     for object in objects {
-        let objects = manifest::parse(&object.to_string())?;
-        manifest::apply(client, &objects).await?;
+        server.apply(&object.to_string()).await?;
     }
-    let status = json!({ "status": {
+    let status = json!({
         "configuration": { "name": CONFIG }, "conditions": [], "machineCount": 1,
         "updatedMachineCount": 1, "readyMachineCount": 1, "unavailableMachineCount": 0,
         "degradedMachineCount": 0,
-    } });
-    Api::<MachineConfigPool>::all(client.clone())
-        .patch_status(POOL, &PatchParams::default(), &Patch::Merge(status))
-        .await?;
+    });
+    objects::set_status::<MachineConfigPool>(&server.all(), POOL, &status).await?;
     let signer = Authority::make("authority of the config server")?;
     signer.issue(&dir.join("tls"), "machine-config-server", "test")?;
     let ca = dir.join("api-ca.crt");
@@ -227,7 +217,7 @@ async fn start(
         format!("--key={}", dir.join("tls.key").display()),
         "--shared-tokens".to_owned(),
     ];
-    let mut process = Process::start(PROGRAM, &programs.path(PROGRAM)?, arguments, &dir)?;
+    let mut process = Process::start(PROGRAM, &programs.path(PROGRAM)?, arguments, dir)?;
     let token = control_plane.kubectl(&[
         "create",
         "token",

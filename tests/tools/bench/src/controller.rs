@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use testbed::Programs;
 use tokio::time::Instant;
 
-use crate::api_server::ApiServer;
+use crate::api_server;
 use crate::figure::{Figure, Unit};
 use crate::idle::{count, float};
 use crate::memory;
@@ -43,10 +43,10 @@ const HALF: Duration = Duration::from_secs(30);
 ///
 /// Errors: the controller ends, or does not watch the nodes.
 pub(crate) async fn measure(programs: &Programs, out: &Path) -> Result<Vec<Figure>> {
-    let server = ApiServer::start(out, "controller").await?;
+    let server = api_server::start(out, "controller").await?;
     let pool = manifest::parse(include_str!("objects/pool.yaml"))?;
-    manifest::apply(&server.client, &pool).await?;
-    let nodes = Api::<Node>::all(server.client.clone());
+    manifest::apply(server.objects.client(), &pool).await?;
+    let nodes = server.all::<Node>();
     let made = stream::iter(0..NODES).map(async |number| {
         let node = serde_json::from_value(node(number)?)?;
         anyhow::Ok(
@@ -58,7 +58,7 @@ pub(crate) async fn measure(programs: &Programs, out: &Path) -> Result<Vec<Figur
     });
     made.buffer_unordered(16).try_collect::<Vec<_>>().await?;
 
-    let mut controller = server.controller(programs, Duration::ZERO).await?;
+    let mut controller = api_server::controller(&server, programs, Duration::ZERO).await?;
     let quiet = async {
         tokio::time::sleep(HALF).await;
         controller.relay.cut();

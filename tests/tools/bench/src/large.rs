@@ -7,13 +7,12 @@ use anyhow::Result;
 use api::machineconfiguration::{MachineConfig, MachineConfigPool, annotation};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use k8s_openapi::api::core::v1::Node;
-use kube::Api;
 use kube::api::{ListParams, PostParams};
 use serde_json::json;
 use testbed::Programs;
 use testbed::config::File;
 
-use crate::api_server::ApiServer;
+use crate::api_server;
 use crate::figure::{Figure, Unit};
 use crate::idle::{count, float};
 use crate::memory;
@@ -41,10 +40,10 @@ const SETTLED_AFTER: Duration = Duration::from_secs(10);
 ///
 /// Errors: the controller ends, or does not render its pool.
 pub(crate) async fn measure(programs: &Programs, out: &Path) -> Result<Vec<Figure>> {
-    let server = ApiServer::start(out, "large").await?;
-    let configs = Api::<MachineConfig>::all(server.client.clone());
-    let pools = Api::<MachineConfigPool>::all(server.client.clone());
-    let nodes = Api::<Node>::all(server.client.clone());
+    let server = api_server::start(out, "large").await?;
+    let configs = server.all::<MachineConfig>();
+    let pools = server.all::<MachineConfigPool>();
+    let nodes = server.all::<Node>();
     let params = PostParams::default();
     configs.create(&params, &config("00-all", "quiet")?).await?;
     let pool = serde_json::from_value(pool_object(0))?;
@@ -62,7 +61,7 @@ pub(crate) async fn measure(programs: &Programs, out: &Path) -> Result<Vec<Figur
         let node = node(number, &name(0));
         create_ready(&nodes, &node).await?;
     }
-    let mut controller = server.controller(programs, Duration::ZERO).await?;
+    let mut controller = api_server::controller(&server, programs, Duration::ZERO).await?;
     until("the pool is rendered", async || rendered(&pools).await).await?;
     until("the pool has its status", async || {
         let pools = pools.list(&ListParams::default()).await?;

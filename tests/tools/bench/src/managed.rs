@@ -2,7 +2,7 @@
 //! Prometheus and Alertmanager.
 
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -12,15 +12,15 @@ use api::machineconfiguration::MachineConfigPool;
 use api::upgrade::{NAMESPACE, UpgradeConfig, upgrade_config};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
-use kube::api::{Patch, PatchParams, PostParams};
-use kube::{Api, Client};
-use lab::audit::{self, Verb};
-use lab::control_plane::{ControlPlane, Options, Parts, Process};
-use lab::{PATIENCE, manifest, wait};
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use lab::audit::Verb;
+use lab::control_plane::Process;
+use lab::{PATIENCE, free_address, manifest, wait};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use testbed::Programs;
+use testbed::{ApiServer, Programs, objects, workspace};
 
 use crate::changes::ms;
 use crate::figure::{Figure, Unit};
@@ -43,8 +43,7 @@ const AHEAD: SignedDuration = SignedDuration::from_secs(15);
 
 /// What the operator works with. All of it ends when dropped.
 struct Scene {
-    client: Client,
-    control_plane: ControlPlane,
+    server: ApiServer,
     operator: Process,
     _servers: [Process; 2],
 }
@@ -72,7 +71,7 @@ pub(crate) async fn measure(
     };
     scene.operator.check()?;
     let memory = memory::of(scene.operator.id())?;
-    let events = audit::load(&scene.control_plane.audit_log())?;
+    let events = scene.server.events()?;
     let seen = traffic::requests(&events, PROGRAM, &window).len();
     let requests = traffic::requests_of_an_hour(&events, PROGRAM, &window);
 
@@ -100,33 +99,20 @@ pub(crate) async fn measure(
 
 impl Scene {
     async fn start(programs: &Programs, out: &Path) -> Result<Self> {
-        let dir = out.join("managed-upgrade");
-        fs::create_dir_all(&dir)?;
-        let dir = dir.canonicalize()?;
-        let options = Options {
-            parts: Parts::Api,
-            dir: Some(dir.clone()),
-            ..Options::default()
-        };
-        let start = move || ControlPlane::start(&options);
-        let control_plane = tokio::task::spawn_blocking(start).await??;
-        let client = control_plane.client().await?;
+        let server = ApiServer::start_in(&out.join("managed-upgrade")).await?;
         for crds in [
             "deploy/cvo/crds",
             "deploy/managed-upgrade/crds",
             "deploy/crds/machineconfigpools.yaml",
         ] {
-            let crds = Path::new(env!("CARGO_MANIFEST_DIR"))
-                .join("../../..")
-                .join(crds);
-            manifest::define(&client, &crds).await?;
+            manifest::define(server.objects.client(), &workspace().join(crds)).await?;
         }
-        control_plane.kubectl(&["create", "namespace", NAMESPACE])?;
-        fill(&client).await?;
-        let (prometheus, alertmanager) = (free()?, free()?);
+        server.make_namespaces(&[NAMESPACE])?;
+        fill(&server).await?;
+        let (prometheus, alertmanager) = (free_address()?, free_address()?);
         let servers = [
-            start_prometheus(&dir, prometheus)?,
-            start_alertmanager(&dir, alertmanager)?,
+            start_prometheus(&server.dir, prometheus)?,
+            start_alertmanager(&server.dir, alertmanager)?,
         ];
         for address in [prometheus, alertmanager] {
             wait::until("a server of alerts", PATIENCE, async || {
@@ -135,24 +121,21 @@ impl Scene {
             })
             .await?;
         }
+        let kubeconfig = server.control_plane.admin_kubeconfig();
         let operator = Process::start(
             PROGRAM,
             &programs.path(PROGRAM)?,
             [
                 "start".to_owned(),
-                format!(
-                    "--kubeconfig={}",
-                    control_plane.admin_kubeconfig().display()
-                ),
+                format!("--kubeconfig={}", kubeconfig.display()),
                 "--metrics-url=127.0.0.1:0".to_owned(),
                 format!("--promql-url=http://{prometheus}"),
                 format!("--alertmanager-url=http://{alertmanager}"),
             ],
-            &dir,
+            &server.dir,
         )?;
         Ok(Self {
-            client,
-            control_plane,
+            server,
             operator,
             _servers: servers,
         })
@@ -178,7 +161,7 @@ impl Scene {
     }
 
     fn upgrades(&self) -> Api<UpgradeConfig> {
-        Api::namespaced(self.client.clone(), NAMESPACE)
+        self.server.namespaced(NAMESPACE)
     }
 
     async fn until_valid(&self) -> Result<()> {
@@ -194,9 +177,8 @@ impl Scene {
 
     /// When ClusterVersion was asked for the release.
     async fn until_asked(&self) -> Result<Timestamp> {
-        let log = self.control_plane.audit_log();
         wait::until("ClusterVersion to be set", PATIENCE, async || {
-            let events = audit::load(&log)?;
+            let events = self.server.events()?;
             let set = events.iter().find(|event| {
                 event.user_agent.starts_with("muo/")
                     && event.concerns("config.openshift.io", "clusterversions")
@@ -214,8 +196,8 @@ impl Scene {
 }
 
 /// Objects of a cluster at rest, which may be upgraded.
-async fn fill(client: &Client) -> Result<()> {
-    let versions = Api::<ClusterVersion>::all(client.clone());
+async fn fill(server: &ApiServer) -> Result<()> {
+    let versions = server.all::<ClusterVersion>();
     let release = |version: &str| {
         let image = format!("registry.example/release@sha256:{version}");
         json!({ "version": version, "image": image })
@@ -233,7 +215,7 @@ async fn fill(client: &Client) -> Result<()> {
         "versionHash": "", "availableUpdates": [release(NEW)]
     });
     make(&versions, "version", &json!({ "spec": spec }), &status).await?;
-    let operators = Api::<ClusterOperator>::all(client.clone());
+    let operators = server.all::<ClusterOperator>();
     let condition = |r#type: &str, status: &str| json!({ "type": r#type, "status": status, "lastTransitionTime": "2025-01-01T00:00:00Z" });
     let status = json!({
         "conditions": [
@@ -246,7 +228,7 @@ async fn fill(client: &Client) -> Result<()> {
         let name = format!("operator-{number:02}");
         make(&operators, &name, &json!({ "spec": {} }), &status).await?;
     }
-    let pools = Api::<MachineConfigPool>::all(client.clone());
+    let pools = server.all::<MachineConfigPool>();
     for (name, machines) in [("master", 3), ("worker", NODES - 3)] {
         let status = json!({
             "machineCount": machines, "updatedMachineCount": machines,
@@ -255,19 +237,17 @@ async fn fill(client: &Client) -> Result<()> {
         });
         make(&pools, name, &json!({ "spec": {} }), &status).await?;
     }
-    let nodes = Api::<Node>::all(client.clone());
+    let nodes = server.all::<Node>();
     let ready = json!({ "type": "Ready", "status": "True", "reason": "a", "message": "b" });
     let status = json!({ "conditions": [ready] });
     for number in 0..NODES {
         make(&nodes, &format!("node-{number:02}"), &json!({}), &status).await?;
     }
-    let maps = Api::<ConfigMap>::namespaced(client.clone(), NAMESPACE);
+    let maps = server.namespaced::<ConfigMap>(NAMESPACE);
     let name = "managed-upgrade-operator-config";
     let text = "{nodeDrain: {timeOut: 45}}";
     let map = json!({ "metadata": { "name": name }, "data": { "config.yaml": text } });
-    maps.create(&PostParams::default(), &serde_json::from_value(map)?)
-        .await?;
-    Ok(())
+    objects::create(&maps, map).await.map(drop)
 }
 
 async fn make<K>(api: &Api<K>, name: &str, object: &Value, status: &Value) -> Result<()>
@@ -277,12 +257,8 @@ where
     let mut object = object.clone();
     let fields = object.as_object_mut().context("an object of fields")?;
     fields.insert("metadata".to_owned(), json!({ "name": name }));
-    let object = serde_json::from_value(object)?;
-    api.create(&PostParams::default(), &object).await?;
-    let patch = Patch::Merge(json!({ "status": status }));
-    api.patch_status(name, &PatchParams::default(), &patch)
-        .await?;
-    Ok(())
+    objects::create(api, object).await?;
+    objects::set_status(api, name, status).await
 }
 
 #[expect(
@@ -318,10 +294,4 @@ fn start_alertmanager(dir: &Path, address: SocketAddr) -> Result<Process> {
     ];
     let program = PathBuf::from("prometheus-alertmanager");
     Process::start("alertmanager", &program, arguments, dir)
-}
-
-/// An address of this machine on which nothing listens.
-pub(crate) fn free() -> Result<SocketAddr> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port")?;
-    Ok(listener.local_addr()?)
 }

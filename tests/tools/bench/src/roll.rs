@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use testbed::Programs;
 use tokio::time::Instant;
 
-use crate::api_server::ApiServer;
+use crate::api_server;
 use crate::changes::ms;
 use crate::controller::requests;
 use crate::figure::{Figure, Unit};
@@ -51,17 +51,17 @@ const WATCH_SECS: u32 = 290;
 ///
 /// Errors: the controller ends, or a step takes too long.
 pub(crate) async fn measure(programs: &Programs, out: &Path) -> Result<Vec<Figure>> {
-    let server = ApiServer::start(out, "roll").await?;
-    let pools = Api::<MachineConfigPool>::all(server.client.clone());
-    let nodes = Api::<Node>::all(server.client.clone());
-    let configs = Api::<MachineConfig>::all(server.client.clone());
+    let server = api_server::start(out, "roll").await?;
+    let pools = server.all::<MachineConfigPool>();
+    let nodes = server.all::<Node>();
+    let configs = server.all::<MachineConfig>();
     let params = PostParams::default();
     configs.create(&params, &config("00-all", "quiet")?).await?;
     for pool in 0..POOLS {
         let object = serde_json::from_value(pool_object(pool))?;
         pools.create(&params, &object).await?;
     }
-    let mut controller = server.controller(programs, Duration::ZERO).await?;
+    let mut controller = api_server::controller(&server, programs, Duration::ZERO).await?;
     let targets = until("the pools are rendered", async || rendered(&pools).await).await?;
     let all = (0..POOLS).flat_map(|pool| (0..NODES).map(move |number| (pool, number)));
     let made = stream::iter(all).map(async |(pool, number)| {

@@ -9,13 +9,12 @@ use api::machineconfiguration::{MachineConfig, MachineConfigPool, annotation};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
-use kube::Api;
 use kube::api::PostParams;
 use lab::audit::{Event, Verb};
 use serde_json::{Value, json};
 use testbed::Programs;
 
-use crate::api_server::ApiServer;
+use crate::api_server;
 use crate::changes::ms;
 use crate::controller::asked;
 use crate::figure::{Figure, Unit};
@@ -35,10 +34,10 @@ const LATENCY: Duration = Duration::from_millis(20);
 ///
 /// Errors: the controller ends, or a step takes too long.
 pub(crate) async fn measure(programs: &Programs, out: &Path) -> Result<Vec<Figure>> {
-    let server = ApiServer::start(out, "rounds").await?;
-    let pools = Api::<MachineConfigPool>::all(server.client.clone());
-    let nodes = Api::<Node>::all(server.client.clone());
-    let configs = Api::<MachineConfig>::all(server.client.clone());
+    let server = api_server::start(out, "rounds").await?;
+    let pools = server.all::<MachineConfigPool>();
+    let nodes = server.all::<Node>();
+    let configs = server.all::<MachineConfig>();
     configs
         .create(&PostParams::default(), &config("00-all", "quiet")?)
         .await?;
@@ -46,7 +45,7 @@ pub(crate) async fn measure(programs: &Programs, out: &Path) -> Result<Vec<Figur
         let object = serde_json::from_value(pool_object(pool))?;
         pools.create(&PostParams::default(), &object).await?;
     }
-    let mut controller = server.controller(programs, LATENCY).await?;
+    let mut controller = api_server::controller(&server, programs, LATENCY).await?;
     let targets = until("the pools are rendered", async || rendered(&pools).await).await?;
     let all = (0..POOLS).flat_map(|pool| (0..NODES).map(move |number| (pool, number)));
     let made = stream::iter(all).map(async |(pool, number)| {

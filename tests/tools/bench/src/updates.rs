@@ -10,16 +10,15 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use images::{Credentials, ImageLocation, Stores};
-use lab::Lab;
 use lab::control_plane::Process;
 use lab::registry::Registry;
+use lab::{Lab, free_address};
 use serde::Deserialize;
 use testbed::Programs;
 
 use crate::figure::{Figure, Unit};
 use crate::http::{HttpAnswer, ask};
 use crate::idle::{count, float};
-use crate::managed::free;
 use crate::memory;
 use crate::release_images::{layout, metadata, real, release};
 use crate::statistics::median;
@@ -91,7 +90,7 @@ pub(crate) fn graph_ratio(
     graph.remove()?;
     let content = graph.dir.join("answer.json");
     write(&content, &body)?;
-    let address = free()?;
+    let address = free_address()?;
     let arguments = [
         "serve".to_owned(),
         address.to_string(),
@@ -128,17 +127,14 @@ struct RealGraph {
 
 impl RealGraph {
     fn write(dir: &Path) -> Result<Self> {
-        let shared = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../../shared/data");
-        ensure!(
-            shared.exists(),
-            "the real graph data is not there: {}",
-            shared.display()
-        );
-        let shared = shared.canonicalize()?;
-        let (releases, architectures) = real(&shared);
+        let (what, absent) = ("the real graph", "the real graph data is not there");
+        let data = lab::upstream_data("graph-data", what)?.context(absent)?;
+        let data = data.canonicalize()?;
+        let list = lab::upstream_data("graph-releases/releases-4.12-4.19.json", what)?;
+        let (releases, architectures) = real(&list.context(absent)?);
         let this = Self {
             dir: dir.to_owned(),
-            data: shared.join("graph-data"),
+            data,
             images: releases.len() * architectures.len(),
         };
         layout(&this.releases(), &releases, &architectures);
@@ -285,7 +281,7 @@ struct Service {
 
 impl Service {
     fn start(programs: &Programs, dir: &Path, settings: &str) -> Result<Self> {
-        let (address, status) = (free()?, free()?);
+        let (address, status) = (free_address()?, free_address()?);
         let file = dir.join("settings.yaml");
         let serve = format!("serve: {{listen: '{address}', status: '{status}'}}\n");
         write(&file, (serve + settings).as_bytes())?;

@@ -15,14 +15,14 @@ use api::ConditionStatus;
 use api::config::{ClusterConditionType, ClusterOperator, ClusterVersion, cluster_version};
 use futures::TryStreamExt as _;
 use jiff::Timestamp;
-use kube::api::{ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
+use kube::api::{ListParams, WatchEvent, WatchParams};
 use kube::{Api, Client, Resource, ResourceExt as _};
 use lab::audit::{self, Event, Verb};
 use lab::control_plane::{ControlPlane, Options, Parts, Process};
 use lab::{PATIENCE, manifest, wait};
 use serde::de::DeserializeOwned;
 use serde_json::json;
-use testbed::Programs;
+use testbed::{Programs, objects};
 use tokio::sync::watch;
 
 use crate::figure::{Figure, Unit};
@@ -108,9 +108,7 @@ async fn applied(
         "metadata": { "name": cluster_version::NAME },
         "spec": { "clusterID": "4f1d3c3e-2b3b-4c8e-9c1d-6a3b1e0f9a11" }
     });
-    versions
-        .create(&PostParams::default(), &serde_json::from_value(new)?)
-        .await?;
+    objects::create(&versions, new).await?;
     let began = Instant::now();
     let mut process = server.run(programs, "first", first)?;
     until(&mut process, "the first release is applied", || {
@@ -399,18 +397,14 @@ async fn report(
 /// Reports as one operator that runs this version.
 async fn set(operators: &Api<ClusterOperator>, name: &str, version: &str) -> Result<()> {
     let condition = |r#type: &str, status: &str| json!({ "type": r#type, "status": status, "lastTransitionTime": Timestamp::now() });
-    let status = json!({ "status": {
+    let status = json!({
         "conditions": [
             condition("Available", "True"), condition("Progressing", "False"),
             condition("Degraded", "False")
         ],
         "versions": [{ "name": "operator", "version": version }]
-    } });
-    let patch = Patch::Merge(status);
-    operators
-        .patch_status(name, &PatchParams::default(), &patch)
-        .await?;
-    Ok(())
+    });
+    objects::set_status(operators, name, &status).await
 }
 
 /// Whether this version is applied and reported as such.
