@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use chassis::report::Chain;
 use http::Method;
 use http::header::AUTHORIZATION;
 use serde::Deserialize;
@@ -36,6 +35,47 @@ pub const fn retry_policy(routes: FleetRoutes) -> RetryPolicy {
     }
 }
 
+/// Why the fleet manager was not read, or not changed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// No client can be made.
+    #[error(transparent)]
+    Client(web::Error),
+    /// It was not reached, or did not respond in time.
+    #[error(transparent)]
+    Unreached(web::Error),
+    /// It refuses. Its log has more of it under the operation.
+    #[error("{response}{operation}")]
+    Refused {
+        /// Its response, which stands within the sentence.
+        response: web::Error,
+        /// ` (operation <id>)`; empty if it names none.
+        operation: String,
+    },
+    /// What it sends has another form.
+    #[error("{url}")]
+    Form {
+        /// The address.
+        url: String,
+        /// What is wrong with the form.
+        source: serde_json::Error,
+    },
+    /// There is not exactly one such cluster.
+    #[error("it knows {total} clusters of id {id}")]
+    Clusters {
+        /// How many there are.
+        total: usize,
+        /// The cluster's own id.
+        id: String,
+    },
+    /// The cluster has no id of the fleet manager.
+    #[error("the cluster has no id there")]
+    NoId,
+    /// It does not stop listing policies.
+    #[error("it lists more than {} policies", PAGES * PAGE)]
+    TooMany,
+}
+
 /// Requests to the fleet manager about one cluster.
 #[derive(Debug)]
 pub struct FleetClient<'a> {
@@ -65,7 +105,7 @@ impl<'a> FleetClient<'a> {
         cluster_id: &'a str,
         token: &'a str,
         retries: RetryPolicy,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, Error> {
         let user_agent = format!(
             "managed-upgrade-operator/v1.0.0 ({}/{ARCHITECTURE})",
             std::env::consts::OS
@@ -80,12 +120,11 @@ impl<'a> FleetClient<'a> {
             authorities: Authorities::System,
             host: None,
         });
-        let client = client.map_err(|error| Chain(&error).to_string())?;
         Ok(Self {
             settings,
             cluster_id,
             token,
-            client,
+            client: client.map_err(Error::Client)?,
             retries,
         })
     }
@@ -94,7 +133,7 @@ impl<'a> FleetClient<'a> {
     ///
     /// # Errors
     /// It does not answer, or knows not exactly one such cluster.
-    pub async fn cluster(&self) -> Result<FleetCluster, String> {
+    pub async fn cluster(&self) -> Result<FleetCluster, Error> {
         let cluster: FleetCluster = match self.settings.routes {
             FleetRoutes::Agent => self.read("/").await?,
             FleetRoutes::Manager => {
@@ -108,16 +147,14 @@ impl<'a> FleetClient<'a> {
                 match (found.total, items.next()) {
                     (1, Some(cluster)) => cluster,
                     (total, _) => {
-                        return Err(format!(
-                            "it knows {total} clusters of id {}",
-                            self.cluster_id
-                        ));
+                        let id = self.cluster_id.to_owned();
+                        return Err(Error::Clusters { total, id });
                     }
                 }
             }
         };
         if cluster.id.is_empty() {
-            return Err("the cluster has no id there".to_owned());
+            return Err(Error::NoId);
         }
         Ok(cluster)
     }
@@ -126,7 +163,7 @@ impl<'a> FleetClient<'a> {
     ///
     /// # Errors
     /// It does not answer.
-    pub async fn policies(&self, cluster: &FleetCluster) -> Result<Vec<UpgradePolicy>, String> {
+    pub async fn policies(&self, cluster: &FleetCluster) -> Result<Vec<UpgradePolicy>, Error> {
         if self.settings.routes == FleetRoutes::Agent {
             return self.read("/upgrade_policies").await;
         }
@@ -141,7 +178,7 @@ impl<'a> FleetClient<'a> {
                 return Ok(policies);
             }
         }
-        Err(format!("it lists more than {} policies", PAGES * PAGE))
+        Err(Error::TooMany)
     }
 
     /// State of a policy.
@@ -152,7 +189,7 @@ impl<'a> FleetClient<'a> {
         &self,
         cluster: &FleetCluster,
         policy: &UpgradePolicy,
-    ) -> Result<PolicyState, String> {
+    ) -> Result<PolicyState, Error> {
         self.read(&self.state_path(cluster, policy)).await
     }
 
@@ -166,7 +203,7 @@ impl<'a> FleetClient<'a> {
         policy: &UpgradePolicy,
         value: &str,
         description: &str,
-    ) -> Result<(), String> {
+    ) -> Result<(), Error> {
         let path = self.state_path(cluster, policy);
         let body = json!({
             "kind": "UpgradePolicyState", "value": value, "description": description
@@ -184,7 +221,7 @@ impl<'a> FleetClient<'a> {
         summary: &str,
         description: &str,
         reference: &str,
-    ) -> Result<(), String> {
+    ) -> Result<(), Error> {
         let references: Vec<&str> = Some(reference)
             .filter(|reference| !reference.is_empty())
             .into_iter()
@@ -216,15 +253,15 @@ impl<'a> FleetClient<'a> {
     }
 
     /// Reads, and again where that may help: nothing is changed by it.
-    async fn read<T: DeserializeOwned>(&self, path: &str) -> Result<T, String> {
+    async fn read<T: DeserializeOwned>(&self, path: &str) -> Result<T, Error> {
         let url = self.url(path);
         let request = self.request(&url);
         let response = self.client.send_patiently(&request, self.retries).await;
         let body = success(&url, response)?;
-        serde_json::from_slice(&body).map_err(|error| format!("{url}: {error}"))
+        serde_json::from_slice(&body).map_err(|source| Error::Form { url, source })
     }
 
-    async fn write(&self, method: Method, path: &str, body: &Value) -> Result<(), String> {
+    async fn write(&self, method: Method, path: &str, body: &Value) -> Result<(), Error> {
         let url = self.url(path);
         let request = self.request(&url);
         let request = request.sending(method, "application/json", body.to_string());
@@ -241,15 +278,18 @@ impl<'a> FleetClient<'a> {
     }
 }
 
-/// The body of a success; else why not, with the operation that the fleet manager's log has.
-fn success(url: &str, sent: Result<WebResponse, web::Error>) -> Result<Vec<u8>, String> {
-    let response = sent.map_err(|error| Chain(&error).to_string())?;
+/// The body of a success.
+fn success(url: &str, sent: Result<WebResponse, web::Error>) -> Result<Vec<u8>, Error> {
+    let response = sent.map_err(Error::Unreached)?;
     let operation = response.headers.get("x-operation-id");
     let operation = operation.and_then(|id| id.to_str().ok());
     let operation = operation.map(|id| format!(" (operation {id})"));
-    response
-        .success(url)
-        .map_err(|error| format!("{error}{}", operation.unwrap_or_default()))
+    let operation = operation.unwrap_or_default();
+    let success = response.success(url);
+    success.map_err(|response| Error::Refused {
+        response,
+        operation,
+    })
 }
 
 #[cfg(test)]
@@ -329,18 +369,18 @@ mod tests {
 
         // Refusals are not asked again; after the last try the error has all that was said.
         let (settings, _asked) = manager(&["403 no"], FleetRoutes::Manager);
-        let error = client(&settings).cluster().await.unwrap_err();
+        let error = client(&settings).cluster().await.unwrap_err().to_string();
         assert!(
             error.ends_with("size=1 answers 403 Forbidden: no (operation op)"),
             "{error}"
         );
         let (settings, asked) = manager(&["429 a", "429 b", "429 c"], FleetRoutes::Manager);
-        let error = client(&settings).cluster().await.unwrap_err();
+        let error = client(&settings).cluster().await.unwrap_err().to_string();
         assert!(error.ends_with(": c (operation op)"), "{error}");
         assert_eq!(asked.iter().count(), 3);
         let none = r#"200 {"total": 0, "items": []}"#;
         let (settings, _asked) = manager(&[none], FleetRoutes::Manager);
-        let error = client(&settings).cluster().await.unwrap_err();
+        let error = client(&settings).cluster().await.unwrap_err().to_string();
         assert_eq!(error, "it knows 0 clusters of id uuid");
     }
 
@@ -374,7 +414,7 @@ mod tests {
         let set = client
             .set_state(&cluster, &policies[0], "started", "t")
             .await;
-        assert_eq!(set, Ok(()));
+        set.unwrap();
         let asked: Vec<String> = asked
             .iter()
             .map(|line| line.split(" HTTP").next().unwrap().to_owned())
@@ -394,7 +434,7 @@ mod tests {
         let cluster: FleetCluster = serde_json::from_value(json!({ "id": "c1" })).unwrap();
         let client = client(&settings);
         let error = client.log(&cluster, "s", "d", "").await.unwrap_err();
-        assert!(error.contains("503"), "{error}");
+        assert!(error.to_string().contains("503"), "{error}");
         assert_eq!(asked.iter().count(), 1);
     }
 }

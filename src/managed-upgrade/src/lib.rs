@@ -10,6 +10,7 @@
 //! - `watches`, `requests`: what is watched, and each request to the API server
 //! - [`monitoring`], [`fleet_client`]: requests to Prometheus, Alertmanager and other servers, and
 //!   to the fleet manager
+//! - `pull_secret`: what proves the cluster to the fleet manager
 //! - `kept_pods`: which pods of a node may be removed by force
 //! - [`reconcile`]: the UpgradeConfig observed, its phase decided, its steps run
 //! - [`metrics`]: the operator's metrics
@@ -21,6 +22,7 @@ mod kept_pods;
 pub mod metrics;
 pub mod monitoring;
 pub mod process;
+pub mod pull_secret;
 pub mod reconcile;
 mod requests;
 mod watches;

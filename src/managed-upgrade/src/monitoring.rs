@@ -5,8 +5,7 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use chassis::report::Chain;
-use cluster::path;
+use cluster::{path, wire};
 use http::header::AUTHORIZATION;
 use http::{Method, StatusCode};
 use jiff::{SignedDuration, Timestamp};
@@ -16,6 +15,7 @@ use web::{Authorities, ClientSettings, Proxies, WebClient, WebRequest, WebRespon
 
 use crate::requests::Requests;
 use upgrade_plan::cloud_event;
+use upgrade_plan::health::alerts;
 use upgrade_plan::silence::{KnownSilence, WantedSilence};
 
 /// How long an answer may take.
@@ -37,6 +37,57 @@ const ATTEMPTS: [Duration; 3] = [
 const USER_AGENT: &str = concat!("managed-upgrade-operator/", env!("CARGO_PKG_VERSION"));
 
 const NAMESPACE: &str = "openshift-monitoring";
+const AUTHORITIES: &str = "serving-certs-ca-bundle";
+
+/// Why a server that knows about alerts was not read, or not changed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A request to the API server failed.
+    #[error(transparent)]
+    Request(#[from] wire::Error),
+    /// There is no such Service.
+    #[error("there is no Service {NAMESPACE}/{0}")]
+    NoService(&'static str),
+    /// A Service has no such port.
+    #[error("Service {service} has no port {port}")]
+    NoPort {
+        /// Its namespace and name.
+        service: String,
+        /// Name of the port.
+        port: &'static str,
+    },
+    /// There is no authority.
+    #[error("there is no ConfigMap {NAMESPACE}/{AUTHORITIES}")]
+    NoAuthority,
+    /// A file of the settings cannot be read.
+    #[error("cannot read {path}")]
+    File {
+        /// The file.
+        path: String,
+        /// What went wrong.
+        source: std::io::Error,
+    },
+    /// No client can be made.
+    #[error(transparent)]
+    Client(web::Error),
+    /// The server was not reached, or did not respond in time.
+    #[error(transparent)]
+    Unreached(web::Error),
+    /// The server refuses.
+    #[error(transparent)]
+    Refused(web::Error),
+    /// Prometheus refuses a query, or does not know.
+    #[error(transparent)]
+    Alerts(#[from] alerts::Error),
+    /// What Alertmanager sends are no silences.
+    #[error("{url}")]
+    Silences {
+        /// The address.
+        url: String,
+        /// What is wrong with them.
+        source: serde_json::Error,
+    },
+}
 
 /// Where alerts are.
 #[derive(Debug, Clone, Default)]
@@ -80,7 +131,7 @@ impl Monitoring {
         requests: &Requests,
         query: &str,
         now: Timestamp,
-    ) -> Result<WebResponse, String> {
+    ) -> Result<WebResponse, Error> {
         let base = self
             .base(requests, self.settings.promql.as_ref(), "prometheus-k8s")
             .await?;
@@ -96,12 +147,12 @@ impl Monitoring {
         &self,
         requests: &Requests,
         now: Timestamp,
-    ) -> Result<Vec<KnownSilence>, String> {
+    ) -> Result<Vec<KnownSilence>, Error> {
         let url = format!("{}silences", self.silences_url(requests).await?);
         let request = WebRequest::get(&url, ANSWER, MAX_BYTES);
         let response = self.send(requests, request, now).await?;
-        let body = response.success(&url).map_err(|error| why(&error))?;
-        KnownSilence::parse_all(&body).map_err(|why| format!("{url}: {why}"))
+        let body = response.success(&url).map_err(Error::Refused)?;
+        KnownSilence::parse_all(&body).map_err(|source| Error::Silences { url, source })
     }
 
     /// Creates a silence from now on.
@@ -111,17 +162,14 @@ impl Monitoring {
         silence: &WantedSilence,
         length: SignedDuration,
         now: Timestamp,
-    ) -> Result<(), String> {
+    ) -> Result<(), Error> {
         let url = format!("{}silences", self.silences_url(requests).await?);
         let until = now.checked_add(length).unwrap_or(Timestamp::MAX);
         let body = silence.to_body(now, until).to_string();
         let request = WebRequest::get(&url, ANSWER, MAX_BYTES);
         let request = request.sending(Method::POST, "application/json", body);
         let response = self.send(requests, request, now).await?;
-        response
-            .success(&url)
-            .map(drop)
-            .map_err(|error| why(&error))
+        response.success(&url).map(drop).map_err(Error::Refused)
     }
 
     /// Ends a silence. One that has ended is no error.
@@ -130,7 +178,7 @@ impl Monitoring {
         requests: &Requests,
         id: &str,
         now: Timestamp,
-    ) -> Result<(), String> {
+    ) -> Result<(), Error> {
         let url = self.silences_url(requests).await?;
         let one = format!("{url}silence/{}", cluster::wire::escape(id));
         let mut request = WebRequest::get(&one, ANSWER, MAX_BYTES);
@@ -139,13 +187,10 @@ impl Monitoring {
         if response.status == StatusCode::NOT_FOUND {
             return Ok(());
         }
-        response
-            .success(&one)
-            .map(drop)
-            .map_err(|error| why(&error))
+        response.success(&one).map(drop).map_err(Error::Refused)
     }
 
-    async fn silences_url(&self, requests: &Requests) -> Result<String, String> {
+    async fn silences_url(&self, requests: &Requests) -> Result<String, Error> {
         let given = self.settings.alertmanager.as_ref();
         let base = self.base(requests, given, "alertmanager-main").await?;
         Ok(format!("{base}/api/v2/"))
@@ -156,13 +201,13 @@ impl Monitoring {
         &self,
         requests: &Requests,
         given: Option<&String>,
-        service: &str,
-    ) -> Result<String, String> {
+        service: &'static str,
+    ) -> Result<String, Error> {
         if let Some(base) = given {
             return Ok(base.clone());
         }
         let port = service_port(requests, NAMESPACE, service, "web").await?;
-        let port = port.ok_or_else(|| format!("there is no Service {NAMESPACE}/{service}"))?;
+        let port = port.ok_or(Error::NoService(service))?;
         Ok(format!(
             "https://{service}.{NAMESPACE}.svc.cluster.local:{port}"
         ))
@@ -173,7 +218,7 @@ impl Monitoring {
         requests: &Requests,
         mut request: WebRequest<'_>,
         now: Timestamp,
-    ) -> Result<WebResponse, String> {
+    ) -> Result<WebResponse, Error> {
         let session = self.session(requests, now).await?;
         if let Some(token) = &session.token {
             request = request.header(AUTHORIZATION, format!("Bearer {token}"));
@@ -189,10 +234,10 @@ impl Monitoring {
             // The token or the authority may have been replaced.
             *self.session.lock().unwrap_or_else(PoisonError::into_inner) = None;
         }
-        response.map_err(|error| why(&error))
+        response.map_err(Error::Unreached)
     }
 
-    async fn session(&self, requests: &Requests, now: Timestamp) -> Result<Session, String> {
+    async fn session(&self, requests: &Requests, now: Timestamp) -> Result<Session, Error> {
         {
             let session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
             let known = session.as_ref();
@@ -201,36 +246,33 @@ impl Monitoring {
                 return Ok(known.clone());
             }
         }
-        let said = |error: &dyn std::error::Error| Chain(error).to_string();
         let read = |path: &PathBuf| {
             let text = std::fs::read_to_string(path);
-            text.map_err(|error| format!("cannot read {}: {error}", path.display()))
+            text.map_err(|source| Error::File {
+                path: path.display().to_string(),
+                source,
+            })
         };
         let is_given = self.settings.promql.is_some() && self.settings.alertmanager.is_some();
         let token = match &self.settings.token {
             Some(path) => Some(read(path)?.trim().to_owned()),
             // Servers that are given by address have no account of the cluster.
             None if is_given => None,
-            None => {
-                let token = requests.monitoring_token().await;
-                Some(token.map_err(|error| said(&error))?)
-            }
+            None => Some(requests.monitoring_token().await?),
         };
         let bundle = match &self.settings.authority {
             Some(path) => Some(read(path)?),
             None if is_given => None,
             None => {
-                const MAP: &str = "serving-certs-ca-bundle";
-                let path = path::namespaced::<ConfigMap>(NAMESPACE, MAP);
-                let map = requests.read(&path).await.map_err(|error| said(&error))?;
-                let map = map.ok_or_else(|| format!("there is no ConfigMap {NAMESPACE}/{MAP}"))?;
+                let path = path::namespaced::<ConfigMap>(NAMESPACE, AUTHORITIES);
+                let map = requests.read(&path).await?.ok_or(Error::NoAuthority)?;
                 let text = map.pointer("/data/service-ca.crt").and_then(Value::as_str);
                 Some(text.unwrap_or_default().to_owned())
             }
         };
         let session = Session {
             made: now,
-            client: client(bundle.as_deref().unwrap_or_default())?,
+            client: client(bundle.as_deref().unwrap_or_default()).map_err(Error::Client)?,
             token,
         };
         let mut known = self.session.lock().unwrap_or_else(PoisonError::into_inner);
@@ -240,50 +282,52 @@ impl Monitoring {
 }
 
 /// Asks each address, all at once, each three times. What fails, with the reason.
-pub(crate) async fn check_dependencies(urls: &[String], timeout: Duration) -> Vec<String> {
+pub(crate) async fn check_dependencies(urls: &[String], timeout: Duration) -> Vec<web::Error> {
     let client = match plain_client() {
         Ok(client) => client,
-        Err(why) => return vec![why],
+        Err(error) => return vec![error],
     };
     let checks = urls
         .iter()
         .map(|url| check_dependency(&client, url, timeout));
     let results = futures::future::join_all(checks).await;
-    results.into_iter().filter_map(Result::err).collect()
+    results.into_iter().flatten().collect()
 }
 
-async fn check_dependency(client: &WebClient, url: &str, timeout: Duration) -> Result<(), String> {
+/// Why an address does not respond with success, after all tries.
+async fn check_dependency(client: &WebClient, url: &str, timeout: Duration) -> Option<web::Error> {
     let request = WebRequest::get(url, timeout, MAX_BYTES);
-    let mut failure = String::new();
+    let mut failure = None;
     for pause in ATTEMPTS {
         match client.status(&request).await {
-            Ok(status) if status.as_u16() < 400 => return Ok(()),
+            Ok(status) if status.as_u16() < 400 => return None,
             Ok(status) => {
-                failure = format!("{url} answers {status}");
+                failure = Some(web::Error::Status {
+                    url: url.to_owned(),
+                    status,
+                    text: String::new(),
+                });
                 if status.is_client_error() {
                     break;
                 }
             }
-            Err(error) => failure = why(&error),
+            Err(error) => failure = Some(error),
         }
         tokio::time::sleep(chassis::backoff::spread(pause)).await;
     }
-    Err(failure)
+    failure
 }
 
 /// Sends one `CloudEvent`.
-pub(crate) async fn post_event(url: &str, body: &Value) -> Result<(), String> {
+pub(crate) async fn post_event(url: &str, body: &Value) -> Result<(), web::Error> {
     let request = WebRequest::get(url, EVENT, MAX_BYTES);
     let request = request.sending(Method::POST, cloud_event::CONTENT_TYPE, body.to_string());
-    let response = plain_client()?
-        .send(&request)
-        .await
-        .map_err(|error| why(&error))?;
-    response.success(url).map(drop).map_err(|error| why(&error))
+    let response = plain_client()?.send(&request).await?;
+    response.success(url).map(drop)
 }
 
 /// What the validation operator's metrics are; none where there is no such operator.
-pub(crate) async fn validation_metrics(requests: &Requests) -> Result<Option<String>, String> {
+pub(crate) async fn validation_metrics(requests: &Requests) -> Result<Option<String>, Error> {
     const NAMESPACE: &str = "openshift-deployment-validation-operator";
     const SERVICE: &str = "deployment-validation-operator-metrics";
     let Some(port) = service_port(requests, NAMESPACE, SERVICE, "http-metrics").await? else {
@@ -291,11 +335,9 @@ pub(crate) async fn validation_metrics(requests: &Requests) -> Result<Option<Str
     };
     let url = format!("http://{SERVICE}.{NAMESPACE}.svc.cluster.local:{port}/metrics");
     let request = WebRequest::get(&url, ANSWER, MAX_BYTES);
-    let response = plain_client()?
-        .send(&request)
-        .await
-        .map_err(|error| why(&error))?;
-    let body = response.success(&url).map_err(|error| why(&error))?;
+    let client = plain_client().map_err(Error::Client)?;
+    let response = client.send(&request).await.map_err(Error::Unreached)?;
+    let body = response.success(&url).map_err(Error::Refused)?;
     Ok(Some(String::from_utf8_lossy(&body).into_owned()))
 }
 
@@ -304,30 +346,32 @@ async fn service_port(
     requests: &Requests,
     namespace: &str,
     service: &str,
-    port: &str,
-) -> Result<Option<u64>, String> {
+    port: &'static str,
+) -> Result<Option<u64>, Error> {
     let path = path::namespaced::<Service>(namespace, service);
-    let found = requests.read(&path).await;
-    let Some(found) = found.map_err(|error| Chain(&error).to_string())? else {
+    let Some(found) = requests.read(&path).await? else {
         return Ok(None);
     };
     let ports = found.pointer("/spec/ports").and_then(Value::as_array);
     let mut ports = ports.into_iter().flatten();
     let named = ports.find(|known| known.get("name").and_then(Value::as_str) == Some(port));
     let number = named.and_then(|known| known.get("port")?.as_u64());
-    let missing = || format!("Service {namespace}/{service} has no port {port}");
+    let missing = || Error::NoPort {
+        service: format!("{namespace}/{service}"),
+        port,
+    };
     number.map(Some).ok_or_else(missing)
 }
 
 /// A client for servers that only the system's authorities sign.
-pub(crate) fn plain_client() -> Result<WebClient, String> {
+pub(crate) fn plain_client() -> Result<WebClient, web::Error> {
     client("")
 }
 
 /// A client that goes by the proxies of the environment, and trusts a bundle besides the system's
 /// authorities.
-fn client(bundle: &str) -> Result<WebClient, String> {
-    let client = WebClient::new(&ClientSettings {
+fn client(bundle: &str) -> Result<WebClient, web::Error> {
+    WebClient::new(&ClientSettings {
         user_agent: USER_AGENT,
         proxies: Proxies::Environment,
         authorities: Authorities::And {
@@ -335,10 +379,5 @@ fn client(bundle: &str) -> Result<WebClient, String> {
             bundle: bundle.as_bytes(),
         },
         host: None,
-    });
-    client.map_err(|error| why(&error))
-}
-
-fn why(error: &web::Error) -> String {
-    Chain(error).to_string()
+    })
 }

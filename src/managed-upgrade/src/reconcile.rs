@@ -1,9 +1,8 @@
 //! The operator as a controller of one key: the UpgradeConfig is observed, its phase decided, and
 //! what the phase asks for is done.
 //!
-//! - `entries`: which entry of the history is worked on
-//! - `starting`: it is validated, and started on its date
-//! - `steps`: what each step does
+//! - `walking`: observations and commands of an upgrade that waits, or is under way
+//! - `starting`: what is checked before it starts
 //! - `checks`: what the health checks find
 //! - `cleanup`: what was added is removed
 //! - `image`: the version of an image is found out
@@ -12,20 +11,21 @@
 //! - `announcing`: states are announced
 //! - `delivery`: announcements are sent as `CloudEvents`
 //! - `sync`: the fleet manager as the source
+//! - `errors`: why any of it fails
 
 mod announcing;
 mod checks;
 mod cleanup;
 mod delivery;
-mod entries;
+mod errors;
 mod image;
 mod keeping;
 mod planning;
 mod starting;
-mod steps;
 mod sync;
 #[cfg(test)]
 mod tests;
+mod walking;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -33,13 +33,14 @@ use std::time::Duration;
 use api::ConditionStatus;
 use api::config::{ClusterVersion, cluster_version};
 use api::upgrade::{UpgradeConfig, UpgradeHistoryEntry, UpgradePhase, UpgradePlan, upgrade_config};
+use chassis::report::Chain;
 use cluster::events::Recorder;
 use cluster::wire;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use operator::{Next, Reconcile};
 
-use self::entries::{replaced_entry, working_entry};
+pub use self::errors::Error;
 use self::keeping::DrainReports;
 use self::planning::sooner;
 use self::sync::SourceState;
@@ -48,45 +49,21 @@ use crate::monitoring::Monitoring;
 use crate::requests::Requests;
 use crate::watches::{UpgradeCaches, UpgradeKey, Upgrades};
 use upgrade_plan::config::{self, ConfigSource, OperatorConfig};
-use upgrade_plan::history::{self, StepOutcome, StepTurn};
-use upgrade_plan::phase::{self, PhaseEvent, UnexpectedEvent};
-use upgrade_plan::release_state::{NoSource, current_version, is_commenced};
+use upgrade_plan::history;
+use upgrade_plan::pass::{Pass, working_entry};
+use upgrade_plan::release_state::current_version;
 use upgrade_plan::series;
-use upgrade_plan::step::StepName;
-use upgrade_plan::window;
+use upgrade_plan::walk::POLL;
 
 /// Keeps an UpgradeConfig until what was added for it is removed.
 const FINALIZER: &str = "slipway.dev/managed-upgrade";
 
-/// Condition: whether the UpgradeConfig can be followed.
-const VALID: &str = "UpgradeConfigValid";
 /// Condition: whether the operator's settings can be used.
 const SETTINGS: &str = "OperatorConfigValid";
 /// Condition: a change that is not followed.
 const REFUSED: &str = "DesiredChangeRefused";
 /// Condition: the upgrade was given up.
 const FAILED: &str = "FailedUpgrade";
-
-/// How often a gate is asked again that holds an upgrade, and how often something is checked that
-/// no watch reports.
-const POLL: Duration = Duration::from_secs(30);
-
-/// Why a pass could not be carried out.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// A request failed.
-    #[error(transparent)]
-    Request(#[from] wire::Error),
-    /// There is no ClusterVersion.
-    #[error("there is no ClusterVersion {}", cluster_version::NAME)]
-    NoVersion,
-    /// Phase and event contradict each other.
-    #[error("cannot tell what comes next")]
-    Phase(#[from] UnexpectedEvent),
-    /// What was added for an upgrade could not be removed.
-    #[error("cannot remove what was added for the upgrade: {0}")]
-    CleanUp(String),
-}
 
 /// The operator.
 pub(crate) struct UpgradeOperator {
@@ -105,51 +82,6 @@ pub(crate) struct UpgradeOperator {
     drains: Mutex<DrainReports>,
     /// When extra MachineSets that were left were looked for.
     collected: Mutex<Option<Timestamp>>,
-}
-
-/// One pass over an upgrade.
-#[derive(Debug)]
-pub(crate) struct Pass {
-    /// As it was last written.
-    upgrade: UpgradeConfig,
-    version: ClusterVersion,
-    config: OperatorConfig,
-    entry: UpgradeHistoryEntry,
-    now: Timestamp,
-}
-
-impl Pass {
-    /// Whether the cluster was changed for this upgrade. An administrator who takes the request
-    /// away afterwards is not overruled.
-    fn is_commenced(&self) -> Result<bool, NoSource> {
-        if history::is_step_done(&self.entry, StepName::CommenceUpgrade) {
-            return Ok(true);
-        }
-        let asked = self.version.spec.desired_update.as_ref();
-        let version = self.entry.version.as_str();
-        if !version.is_empty() && asked.is_some_and(|update| update.version == version) {
-            return Ok(true);
-        }
-        is_commenced(&self.version, &self.upgrade.spec.desired)
-    }
-
-    /// How long a budget may block a drain.
-    fn force_drain(&self) -> SignedDuration {
-        config::force_drain(&self.upgrade.spec)
-    }
-
-    fn note(&mut self, r#type: &str, status: bool, reason: &str, message: &str) {
-        let said = (reason, message);
-        history::note(&mut self.entry, r#type, status.into(), said, self.now);
-    }
-
-    /// Notes that nothing is wrong any more, where something was.
-    fn clear(&mut self, r#type: &str, was: ConditionStatus, reason: &str, message: &str) {
-        let known = self.entry.condition(r#type);
-        if known.is_some_and(|known| known.status == was) {
-            self.note(r#type, was == ConditionStatus::False, reason, message);
-        }
-    }
 }
 
 impl UpgradeOperator {
@@ -198,7 +130,7 @@ impl UpgradeOperator {
             Ok(config) => config,
             Err(error) => {
                 let (mut upgrade, mut entry) = (upgrade, entry);
-                let why = error.to_string();
+                let why = Chain(&error).to_string();
                 let said = ("Invalid", why.as_str());
                 history::note(&mut entry, SETTINGS, ConditionStatus::False, said, now);
                 if self.write(&mut upgrade, &entry).await? {
@@ -237,7 +169,7 @@ impl UpgradeOperator {
             let said = "what is asked for is what is done";
             pass.clear(REFUSED, ConditionStatus::True, "Followed", said);
         }
-        if let Some(replaced) = replaced_entry(&pass) {
+        if let Some(replaced) = pass.replaced_entry() {
             self.give_up_replaced(&mut pass, replaced).await?;
         }
         let next = self.run_phases(&mut pass).await;
@@ -256,8 +188,7 @@ impl UpgradeOperator {
                     self.check_in_advance(pass).await?;
                     None
                 }
-                UpgradePhase::Pending => self.pending(pass).await?,
-                UpgradePhase::Upgrading => Some(self.upgrading(pass).await?),
+                UpgradePhase::Pending | UpgradePhase::Upgrading => self.walk(pass).await?,
                 UpgradePhase::Upgraded => Some(self.upgraded(pass).await?),
                 UpgradePhase::Failed | UpgradePhase::Other(_) => Some(Next::Settled),
             };
@@ -266,62 +197,6 @@ impl UpgradeOperator {
                 return Ok(next);
             }
         }
-    }
-
-    /// Upgrading: the window, then the steps in order until one is not done.
-    async fn upgrading(&self, pass: &mut Pass) -> Result<Next, Error> {
-        self.observe_nodes(pass).await;
-        let r#type = pass.upgrade.spec.r#type.clone();
-        let commenced = pass.is_commenced();
-        if window::has_expired(
-            &r#type,
-            &pass.entry,
-            commenced,
-            pass.config.window,
-            pass.now,
-        ) {
-            return self.expire(pass).await;
-        }
-        for step in pass.config.steps(&r#type) {
-            let outcome = match history::turn(&pass.entry, &step, pass.is_commenced() == Ok(true)) {
-                StepTurn::Skip => continue,
-                StepTurn::Passed => StepOutcome::Done,
-                StepTurn::Run => {
-                    history::begin(&mut pass.entry, &step, pass.now);
-                    // The intent is written before the first effect.
-                    self.save(pass).await?;
-                    self.run_with_hooks(pass, step.name).await
-                }
-            };
-            let is_news = history::finish(&mut pass.entry, &step, &outcome, pass.now);
-            self.save(pass).await?;
-            let step = step.name.as_str();
-            match outcome {
-                StepOutcome::Done => {
-                    if is_news {
-                        tracing::info!(step, "a step is done");
-                    }
-                }
-                StepOutcome::Waiting => return Ok(Next::After(POLL)),
-                StepOutcome::Hold(reason) => {
-                    if is_news {
-                        tracing::info!(step, reason, "the upgrade is held");
-                    }
-                    return Ok(Next::After(POLL));
-                }
-                StepOutcome::Failed(reason) => {
-                    tracing::warn!(step, reason, "a step failed");
-                    return Ok(Next::Retry);
-                }
-            }
-        }
-        pass.entry.phase = phase::next(Some(&pass.entry.phase), PhaseEvent::Done)?;
-        pass.entry.complete_time = Some(Time(pass.now));
-        self.metrics.set_drains(&[]);
-        self.release_nodes().await;
-        tracing::info!(version = pass.entry.version, "the upgrade is done");
-        // How it ended is published with the next pass, which the write wakes.
-        Ok(Next::Settled)
     }
 
     /// Stuck drains, which are helped, and when the first worker began and the last was done.
@@ -352,9 +227,9 @@ impl UpgradeOperator {
     /// Upgraded: how it ended is published; a finished one of the source LOCAL is deleted.
     async fn upgraded(&self, pass: &mut Pass) -> Result<Next, Error> {
         let published = self.publish_result(pass).await;
-        if let Err(why) = &published {
+        if let Err(error) = &published {
             tracing::warn!(
-                reason = why,
+                reason = Chain(error).to_string(),
                 "cannot tell which alerts fired during the upgrade"
             );
         }
@@ -380,7 +255,7 @@ impl UpgradeOperator {
     }
 
     /// Writes the status if it differs; whether it did.
-    async fn save(&self, pass: &mut Pass) -> Result<bool, Error> {
+    async fn save(&self, pass: &mut Pass) -> Result<bool, wire::Error> {
         self.write(&mut pass.upgrade, &pass.entry).await
     }
 
@@ -388,7 +263,7 @@ impl UpgradeOperator {
         &self,
         upgrade: &mut UpgradeConfig,
         entry: &UpgradeHistoryEntry,
-    ) -> Result<bool, Error> {
+    ) -> Result<bool, wire::Error> {
         let mut status = upgrade.status.clone().unwrap_or_default();
         history::put(&mut status, entry.clone());
         if upgrade.status.as_ref() == Some(&status) {

@@ -15,6 +15,7 @@ use regex::Regex;
 
 use self::check::Check;
 use self::glob::Glob;
+pub use self::written::WrittenError;
 use self::written::{MergedConfig, WrittenConfig};
 use crate::fleet::FleetSettings;
 use crate::hook::Hook;
@@ -118,14 +119,14 @@ pub struct InvalidKey {
 }
 
 /// Why there are no settings.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The ConfigMap or its key is missing.
     #[error("there is no ConfigMap {CONFIG_MAP} with a key {KEY} in namespace {0}")]
     Missing(String),
     /// The text is no YAML of this shape.
-    #[error("check config map {CONFIG_MAP} for incorrect yaml formatting: {0}")]
-    Syntax(String),
+    #[error("check config map {CONFIG_MAP} for incorrect yaml formatting")]
+    Syntax(#[source] WrittenError),
     /// Some keys cannot be used.
     #[error("{}", list(.0))]
     Invalid(Vec<InvalidKey>),

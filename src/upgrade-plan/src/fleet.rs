@@ -25,6 +25,49 @@ pub struct FleetSettings {
     pub has_service_logs: bool,
 }
 
+/// What of the fleet manager's policies cannot be used.
+#[derive(Debug, PartialEq, thiserror::Error)]
+pub enum Error {
+    /// A state of a policy has no meaning here.
+    #[error("state {0:?} of a policy is unknown")]
+    UnknownState(String),
+    /// A policy is in such a state.
+    #[error("policy {id}")]
+    Policy {
+        /// Its id.
+        id: String,
+        /// Its state.
+        source: Box<Self>,
+    },
+    /// A policy has no time of its next run.
+    #[error("policy {id}: next_run {next_run:?} is no time of RFC 3339")]
+    NextRun {
+        /// Its id.
+        id: String,
+        /// What it has in its place.
+        next_run: String,
+    },
+    /// The version of a policy is none.
+    #[error("policy {id}: version: {version:?} is no semantic version")]
+    Version {
+        /// Its id.
+        id: String,
+        /// What it has in its place.
+        version: String,
+    },
+    /// The cluster has no usable time for drains.
+    #[error(
+        "cluster {id}: node_drain_grace_period.value {minutes} is not between 0 and \
+         {LONGEST_FORCE_DRAIN_MINUTES} minutes"
+    )]
+    Grace {
+        /// Id of the cluster.
+        id: String,
+        /// The time.
+        minutes: f64,
+    },
+}
+
 /// Routes of the fleet manager.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FleetRoutes {
@@ -126,8 +169,8 @@ impl FleetState {
     /// goes on without something; the description tells them apart.
     ///
     /// # Errors
-    /// The word, if it is none that is known.
-    pub fn of(state: &PolicyState) -> Result<Self, String> {
+    /// [`Error::UnknownState`].
+    pub fn of(state: &PolicyState) -> Result<Self, Error> {
         Ok(match state.value.to_ascii_lowercase().as_str() {
             "pending" => Self::Pending,
             "scheduled" => Self::Scheduled,
@@ -137,7 +180,7 @@ impl FleetState {
             "completed" => Self::Completed,
             "failed" => Self::Failed,
             "cancelled" => Self::Cancelled,
-            _ => return Err(format!("state {:?} of a policy is unknown", state.value)),
+            _ => return Err(Error::UnknownState(state.value.clone())),
         })
     }
 
@@ -190,17 +233,17 @@ pub const fn word(state: NoticeState) -> Option<&'static str> {
 /// nothing.
 ///
 /// # Errors
-/// A policy whose time is none.
-pub fn by_time(policies: Vec<UpgradePolicy>) -> Result<Vec<(Timestamp, UpgradePolicy)>, String> {
+/// [`Error::NextRun`].
+pub fn by_time(policies: Vec<UpgradePolicy>) -> Result<Vec<(Timestamp, UpgradePolicy)>, Error> {
     let mut timed = Vec::new();
     for policy in policies
         .into_iter()
         .filter(|policy| !policy.version.is_empty())
     {
-        let UpgradePolicy { id, next_run, .. } = &policy;
-        let time: Timestamp = next_run
-            .parse()
-            .map_err(|_| format!("policy {id}: next_run {next_run:?} is no time of RFC 3339"))?;
+        let time = policy.next_run.parse().map_err(|_| Error::NextRun {
+            id: policy.id.clone(),
+            next_run: policy.next_run.clone(),
+        })?;
         timed.push((time, policy));
     }
     timed.sort_by(|(one, a), (other, b)| (one, &a.id).cmp(&(other, &b.id)));
@@ -210,33 +253,34 @@ pub fn by_time(policies: Vec<UpgradePolicy>) -> Result<Vec<(Timestamp, UpgradePo
 /// Whether a policy in this state asks for its upgrade.
 ///
 /// # Errors
-/// The state is unknown.
-pub fn is_asked_for(policy: &UpgradePolicy, state: &PolicyState) -> Result<bool, String> {
-    let state = FleetState::of(state).map_err(|why| format!("policy {}: {why}", policy.id))?;
+/// [`Error::Policy`]: the state is unknown.
+pub fn is_asked_for(policy: &UpgradePolicy, state: &PolicyState) -> Result<bool, Error> {
+    let state = FleetState::of(state).map_err(|error| Error::Policy {
+        id: policy.id.clone(),
+        source: Box::new(error),
+    })?;
     Ok(state.is_actionable())
 }
 
 /// The UpgradeConfig that a policy asks for.
 ///
 /// # Errors
-/// What of the policy or the cluster cannot be used.
+/// [`Error::Version`], [`Error::Grace`].
 pub fn to_spec(
     policy: &UpgradePolicy,
     cluster: &FleetCluster,
     r#type: &UpgradeType,
-) -> Result<UpgradeConfigSpec, String> {
-    let id = &policy.id;
-    let version: Version = policy
-        .version
-        .parse()
-        .map_err(|error| format!("policy {id}: version: {error}"))?;
+) -> Result<UpgradeConfigSpec, Error> {
+    let version: Version = policy.version.parse().map_err(|_| Error::Version {
+        id: policy.id.clone(),
+        version: policy.version.clone(),
+    })?;
     let grace = cluster.node_drain_grace_period.value;
     if !(0.0..=f64::from(LONGEST_FORCE_DRAIN_MINUTES)).contains(&grace) {
-        return Err(format!(
-            "cluster {}: node_drain_grace_period.value {grace} is not between 0 and \
-             {LONGEST_FORCE_DRAIN_MINUTES} minutes",
-            cluster.id
-        ));
+        return Err(Error::Grace {
+            id: cluster.id.clone(),
+            minutes: grace,
+        });
     }
     #[expect(clippy::cast_possible_truncation, reason = "its range was checked")]
     let grace = grace as i32;
@@ -329,9 +373,11 @@ mod tests {
     fn what_a_lying_fleet_manager_says_is_named() {
         let spec = |version: &str, grace: f64| {
             let policy = policy("p", version, "2027-01-16T02:00:00Z");
-            to_spec(&policy, &cluster("", grace), &UpgradeType::Osd).unwrap_err()
+            let error = to_spec(&policy, &cluster("", grace), &UpgradeType::Osd);
+            error.unwrap_err().to_string()
         };
-        assert!(spec("latest", 1.0).starts_with("policy p: version: "));
+        let expected = "policy p: version: \"latest\" is no semantic version";
+        assert_eq!(spec("latest", 1.0), expected);
         for (grace, shown) in [(-1.0, "-1"), (1e9, "1000000000"), (f64::NAN, "NaN")] {
             let expected = format!(
                 "cluster c: node_drain_grace_period.value {shown} is not between 0 and 527040 \
@@ -341,11 +387,12 @@ mod tests {
         }
         let error = by_time(vec![policy("p", "4.16.4", "tomorrow")]).unwrap_err();
         assert_eq!(
-            error,
+            error.to_string(),
             "policy p: next_run \"tomorrow\" is no time of RFC 3339"
         );
         let error = is_asked_for(&policy("p", "4.16.4", ""), &state("ready", "")).unwrap_err();
-        assert_eq!(error, "policy p: state \"ready\" of a policy is unknown");
+        let text = display::Chain(&error).to_string();
+        assert_eq!(text, "policy p: state \"ready\" of a policy is unknown");
     }
 
     #[test]

@@ -75,6 +75,14 @@ fn has_done(entry: &UpgradeHistoryEntry, condition: &str) -> bool {
     found.is_some_and(|found| found.status == ConditionStatus::True)
 }
 
+/// Message of the first step that has begun and is not done.
+pub fn first_open(entry: &UpgradeHistoryEntry) -> Option<&str> {
+    let mut open = entry.conditions.iter().rev().filter(|condition| {
+        condition.status == ConditionStatus::False && condition.start_time.is_some()
+    });
+    open.next().map(|condition| condition.message.as_str())
+}
+
 /// Notes that a step begins, unless it has before.
 pub fn begin(entry: &mut UpgradeHistoryEntry, step: &UpgradeStep, now: Timestamp) {
     if entry.condition(step.condition).is_none() {

@@ -9,6 +9,7 @@
 //! - [`phase`]: the phases of an upgrade
 //! - [`step`], [`history`]: the steps as data, and what they leave in the status
 //! - [`hook`]: Jobs before and after steps
+//! - [`pass`], [`walk`]: what a pass works on, and what it observes and does next
 //! - [`window`]: how long an upgrade may wait for its gates
 //! - [`commence`], [`upgradeable`]: what is written to ClusterVersion, and what speaks against it
 //! - [`health`], [`node_view`]: whether the cluster is well, and how far its nodes are
@@ -31,6 +32,7 @@ pub mod hook;
 pub mod node_keeper;
 pub mod node_view;
 pub mod notice;
+pub mod pass;
 pub mod phase;
 pub mod plan;
 pub mod release_state;
@@ -40,6 +42,7 @@ pub mod silence;
 pub mod step;
 pub mod upgradeable;
 pub mod validation;
+pub mod walk;
 pub mod window;
 #[cfg(test)]
 mod zeros;

@@ -71,8 +71,8 @@ impl KnownSilence {
     ///
     /// # Errors
     /// Why it is no list of silences.
-    pub fn parse_all(body: &[u8]) -> Result<Vec<Self>, String> {
-        serde_json::from_slice(body).map_err(|error| error.to_string())
+    pub fn parse_all(body: &[u8]) -> Result<Vec<Self>, serde_json::Error> {
+        serde_json::from_slice(body)
     }
 
     /// Whether it is in force, or will be: where clocks differ, one that was just created is

@@ -316,28 +316,44 @@ const PAIRS: [(StepName, StepName); 5] = [
     ),
 ];
 
+/// Why steps in some order make no upgrade.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum OrderError {
+    /// One that no upgrade can do without is missing.
+    #[error("step {0} is missing")]
+    Missing(StepName),
+    /// The second has to come after the first.
+    #[error("step {0} needs {1} after it")]
+    Unpaired(StepName, StepName),
+    /// It comes when the cluster is changed already.
+    #[error("step {step} has no effect after {}", StepName::CommenceUpgrade)]
+    TooLate {
+        /// Its name.
+        step: StepName,
+    },
+}
+
 /// Whether steps in this order make an upgrade: it changes the cluster, asks its gates before, and
 /// removes at the end what it added.
 ///
 /// # Errors
-/// What is missing or stands in the wrong place.
-pub fn check_order(steps: &[StepName]) -> Result<(), String> {
+/// [`OrderError`]: what is missing or stands in the wrong place.
+pub fn check_order(steps: &[StepName]) -> Result<(), OrderError> {
     let place = |name: StepName| steps.iter().position(|step| *step == name);
     let Some(commence) = place(StepName::CommenceUpgrade) else {
-        return Err(format!("step {} is missing", StepName::CommenceUpgrade));
+        return Err(OrderError::Missing(StepName::CommenceUpgrade));
     };
     for (first, second) in PAIRS {
         if let Some(at) = place(first)
             && place(second).is_none_or(|after| after < at)
         {
-            return Err(format!("step {first} needs {second} after it"));
+            return Err(OrderError::Unpaired(first, second));
         }
     }
     for step in steps {
         let is_before = step.step().again == Again::UntilCommenced;
         if is_before && place(*step).is_some_and(|at| at > commence) {
-            let commence = StepName::CommenceUpgrade;
-            return Err(format!("step {step} has no effect after {commence}"));
+            return Err(OrderError::TooLate { step: *step });
         }
     }
     Ok(())
@@ -417,7 +433,7 @@ mod tests {
             ),
         ];
         for (steps, expected) in table {
-            let why = check_order(&steps).unwrap_err();
+            let why = check_order(&steps).unwrap_err().to_string();
             assert!(why.contains(expected), "{why}");
         }
     }

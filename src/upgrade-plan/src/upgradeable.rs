@@ -6,22 +6,17 @@ use jiff::Timestamp;
 use release::Version;
 
 /// What holds an upgrade to `desired`: `Upgradeable=False`, unless the minor release stays.
-///
-/// # Errors
-/// Why the upgrade is held.
-pub fn check(
+pub fn refusal(
     status: &ClusterVersionStatus,
     current: &Version,
     desired: &Version,
     upgrade_at: Timestamp,
-) -> Result<(), String> {
-    let Some(condition) = status.condition(&ClusterConditionType::Upgradeable) else {
-        return Ok(());
-    };
+) -> Option<String> {
+    let condition = status.condition(&ClusterConditionType::Upgradeable)?;
     if condition.status != ConditionStatus::False || desired.minor() <= current.minor() {
-        return Ok(());
+        return None;
     }
-    Err(format!(
+    Some(format!(
         "cluster upgrade to version {desired} on {} has been cancelled: {}: {}",
         upgrade_at.strftime("%a %b %e %H:%M:%S UTC %Y"),
         condition.reason,
@@ -59,14 +54,14 @@ mod tests {
         ];
         for (status, current, desired, is_held) in table {
             let at = "2027-01-05T08:00:00Z".parse().unwrap();
-            let found = check(
+            let found = refusal(
                 &upgradeable(status),
                 &version(current),
                 &version(desired),
                 at,
             );
-            assert_eq!(found.is_err(), is_held, "{status} {desired}");
-            if let Err(why) = found {
+            assert_eq!(found.is_some(), is_held, "{status} {desired}");
+            if let Some(why) = found {
                 let expected = format!(
                     "cluster upgrade to version {desired} on Tue Jan  5 08:00:00 UTC 2027 has been \
                      cancelled: AdminAckRequired: ack first"
@@ -76,8 +71,8 @@ mod tests {
         }
         let none = ClusterVersionStatus::default();
         assert_eq!(
-            check(&none, &version("4.16.3"), &version("4.17.0"), START),
-            Ok(())
+            refusal(&none, &version("4.16.3"), &version("4.17.0"), START),
+            None
         );
     }
 }

@@ -68,10 +68,8 @@ pub fn judge(
     accepted: &BTreeSet<String>,
     verifies_graph: bool,
 ) -> Result<ConfigVerdict, InvalidUpgrade> {
-    if let Err(why) = parse_start(&spec.upgrade_at) {
-        let why = why.trim_start_matches("spec.upgradeAt: ").to_owned();
-        return Err(invalid(UPGRADE_AT, why));
-    }
+    parse_start(&spec.upgrade_at)
+        .map_err(|error| invalid(UPGRADE_AT, display::Chain(&error).to_string()))?;
     let minutes = spec.pdb_force_drain_timeout;
     if !(0..=LONGEST_FORCE_DRAIN_MINUTES).contains(&minutes) {
         let why = format!("{minutes} is not between 0 and {LONGEST_FORCE_DRAIN_MINUTES} minutes");
@@ -86,7 +84,7 @@ pub fn judge(
     let current = current_version(&status).map_err(|error| invalid(VERSION, error.to_string()))?;
     let current: Version = parse(VERSION, current)?;
     if !desired.image.is_empty() {
-        let image = parse_image(&desired.image).map_err(|why| invalid(IMAGE, why))?;
+        let image = parse_image(&desired.image)?;
         return Ok(ConfigVerdict::AskImage { current, image });
     }
     if desired.channel.is_empty() {
@@ -126,12 +124,14 @@ pub fn judge(
 }
 
 /// Reads `<registry>/<namespace>/<name>[:tag]@sha256:<hex>`: no registry is guessed.
-fn parse_image(image: &str) -> Result<PullSpec, String> {
-    let parsed: PullSpec = image
-        .parse()
-        .map_err(|error| display::Chain(&error).to_string())?;
+fn parse_image(image: &str) -> Result<PullSpec, InvalidUpgrade> {
+    let parsed: Result<PullSpec, _> = image.parse();
+    let parsed = parsed.map_err(|error| invalid(IMAGE, display::Chain(&error).to_string()))?;
     match image.split('/').count() {
-        1 | 2 => Err(format!("{image:?} has no registry, namespace and name")),
+        1 | 2 => {
+            let why = format!("{image:?} has no registry, namespace and name");
+            Err(invalid(IMAGE, why))
+        }
         _ => Ok(parsed),
     }
 }
@@ -143,11 +143,6 @@ pub fn valid_message(desired: &DesiredRelease) -> String {
         return VALID.to_owned();
     }
     format!("{VALID}: {} is version {}", desired.image, desired.version)
-}
-
-/// Why the version of an image is not known.
-pub const fn unread_image(why: String) -> InvalidUpgrade {
-    invalid(IMAGE, why)
 }
 
 /// Judges what the update service offers in the desired channel.
@@ -366,7 +361,7 @@ mod tests {
             (format!("q.io/n/r?x@{DIGEST}"), "is no pull spec"),
         ] {
             let why = parse_image(&image).unwrap_err();
-            assert!(why.contains(expected), "{why}");
+            assert!(why.why.contains(expected), "{why}");
         }
         for image in ["q.io:5000/n/r:4.16.4", "q.io/a/b/c"] {
             parse_image(&format!("{image}@{DIGEST}")).unwrap();

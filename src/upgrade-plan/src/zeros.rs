@@ -21,7 +21,7 @@ fn made(object: Value) -> Result<String, String> {
     Ok(format!(
         "{verdict:?} {:?} {} {} {}",
         spec.r#type,
-        parse_start(&spec.upgrade_at)?,
+        parse_start(&spec.upgrade_at).map_err(|error| error.to_string())?,
         force_drain(spec),
         spec.capacity_reservation
     ))

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::delivery::unsent;
+use super::errors::NoticeError;
 use super::{Pass, UpgradeOperator};
 use upgrade_plan::cloud_event::{EventOutbox, UNSENT};
 use upgrade_plan::notice::{ANNOTATION, Announced, NoticeState};
@@ -18,20 +19,20 @@ impl UpgradeOperator {
         pass: &mut Pass,
         state: NoticeState,
         why: &str,
-    ) -> Result<(), String> {
+    ) -> Result<(), NoticeError> {
+        if pass.is_announced(state) {
+            return Ok(());
+        }
         let version = pass.entry.version.clone();
         let annotations = pass.upgrade.metadata.annotations.as_ref();
         let announced = annotations.and_then(|all| all.get(ANNOTATION));
         let announced = Announced::parse(announced.map(String::as_str).unwrap_or_default());
-        if announced.has(&version, state) {
-            return Ok(());
-        }
         let name = state.as_str();
         let text = state.text(&version, why);
-        if let Err(why) = self.tell_fleet(pass, state, &text).await {
+        if let Err(source) = self.tell_fleet(pass, state, &text).await {
             self.metrics
                 .set(series::NOTIFICATION_FAILED, &[("event", name)], 1.0);
-            return Err(format!("can't send notification '{name}': {why}"));
+            return Err(NoticeError::Fleet { state, source });
         }
         self.say(&pass.upgrade, &version, state, why, pass.now);
         let announced = announced.with(&version, state).to_annotation();
@@ -52,11 +53,10 @@ impl UpgradeOperator {
                 self.metrics.set(series::NOTIFICATION, &labels, 1.0);
                 Ok(())
             }
-            Err(error) => {
+            Err(source) => {
                 self.metrics
                     .set(series::NOTIFICATION_FAILED, &[("event", name)], 1.0);
-                let why = chassis::report::Chain(&error);
-                Err(format!("can't send notification '{name}': {why}"))
+                Err(NoticeError::Annotate { state, source })
             }
         }
     }

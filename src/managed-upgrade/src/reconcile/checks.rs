@@ -1,9 +1,11 @@
 //! What the health checks find: questions to other servers, and judgements of what is watched.
 
+use chassis::report::Chain;
 use jiff::Timestamp;
 
+use super::errors::CapacityError;
 use super::{Pass, UpgradeOperator, running};
-use crate::monitoring::validation_metrics;
+use crate::monitoring::{self, validation_metrics};
 use upgrade_plan::capacity;
 use upgrade_plan::health::{self, HealthFinding, alerts};
 use upgrade_plan::node_view::PoolProgress;
@@ -54,11 +56,14 @@ impl UpgradeOperator {
         match self.alerts(pass).await {
             Ok(names) if names.is_empty() => None,
             Ok(names) => Some(HealthFinding::CriticalAlerts(names)),
-            Err(why) => Some(HealthFinding::AlertsUnknown(why)),
+            Err(error) => {
+                let why = Chain(&error).to_string();
+                Some(HealthFinding::AlertsUnknown(why))
+            }
         }
     }
 
-    async fn alerts(&self, pass: &Pass) -> Result<Vec<String>, String> {
+    async fn alerts(&self, pass: &Pass) -> Result<Vec<String>, monitoring::Error> {
         let ask = |query: String| async move {
             let asked = self.monitoring.query(&self.requests, &query, pass.now);
             asked.await
@@ -66,25 +71,30 @@ impl UpgradeOperator {
         let response = ask(alerts::SCRAPED_QUERY.to_owned()).await?;
         alerts::check_scraped(response.status, &response.body)?;
         let response = ask(alerts::alert_query(&pass.config)).await?;
-        alerts::read_alerts(response.status, &response.body)
+        Ok(alerts::read_alerts(response.status, &response.body)?)
     }
 
     async fn check_capacity(&self, pass: &Pass) -> Option<HealthFinding> {
         if !pass.upgrade.spec.capacity_reservation {
             return None;
         }
-        let why = match self.requests.machine_sets().await {
-            Ok(sets) => capacity::originals(&sets, &pass.config).err()?,
-            Err(error) => chassis::report::Chain(&error).to_string(),
-        };
+        let error = self.machine_pools(pass).await.err()?;
+        let why = Chain(&error).to_string();
         Some(HealthFinding::NoMachinePool(why))
+    }
+
+    /// Whether there are MachineSets to copy.
+    pub(super) async fn machine_pools(&self, pass: &Pass) -> Result<(), CapacityError> {
+        let sets = self.requests.machine_sets().await?;
+        capacity::originals(&sets, &pass.config)?;
+        Ok(())
     }
 
     async fn check_budgets(&self) -> Option<HealthFinding> {
         let budgets = match self.requests.budgets().await {
             Ok(budgets) => budgets,
             Err(error) => {
-                let why = chassis::report::Chain(&error).to_string();
+                let why = Chain(&error).to_string();
                 return Some(HealthFinding::BudgetsUnknown(why));
             }
         };
@@ -110,12 +120,15 @@ impl UpgradeOperator {
                 let reports = text.is_some_and(|text| health::reports_budgets(&text));
                 reports.then_some(HealthFinding::ReportedBudgets)
             }
-            Err(why) => Some(HealthFinding::ValidationUnknown(why)),
+            Err(error) => {
+                let why = Chain(&error).to_string();
+                Some(HealthFinding::ValidationUnknown(why))
+            }
         }
     }
 
     /// Publishes whether a paging alert fired during the upgrade, once a process and version.
-    pub(super) async fn publish_result(&self, pass: &Pass) -> Result<(), String> {
+    pub(super) async fn publish_result(&self, pass: &Pass) -> Result<(), monitoring::Error> {
         let (Some(start), Some(end)) = (&pass.entry.start_time, &pass.entry.complete_time) else {
             return Ok(());
         };

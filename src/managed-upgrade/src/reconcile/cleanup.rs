@@ -6,15 +6,16 @@ use std::sync::PoisonError;
 use api::upgrade::{UpgradeConfig, UpgradeHistoryEntry, UpgradePhase};
 use chassis::report::Chain;
 use cluster::events::Severity;
+use cluster::wire;
 use jiff::{SignedDuration, Timestamp};
 use operator::Next;
 
+use super::errors::CommandError;
 use super::{Error, FAILED, FINALIZER, Pass, UpgradeOperator};
 use upgrade_plan::capacity;
 use upgrade_plan::history;
 use upgrade_plan::notice::NoticeState;
 use upgrade_plan::phase::{self, PhaseEvent};
-use upgrade_plan::series;
 use upgrade_plan::silence::{self, SilenceKind};
 use upgrade_plan::step::StepName;
 
@@ -42,7 +43,8 @@ impl UpgradeOperator {
         let status = upgrade.status.clone().unwrap_or_default();
         let open = |entry: &&UpgradeHistoryEntry| entry.phase == UpgradePhase::Upgrading;
         for entry in status.history.iter().filter(open) {
-            if let Err(why) = self.remove_added_of_deleted(&upgrade, entry, now).await {
+            if let Err(error) = self.remove_added_of_deleted(&upgrade, entry, now).await {
+                let why = Chain(&error).to_string();
                 let mut failed = entry.clone();
                 let said = ("Failed", why.as_str());
                 history::note(&mut failed, CLEANED_UP, false.into(), said, now);
@@ -51,7 +53,7 @@ impl UpgradeOperator {
                 if upgrade.status.as_ref() != Some(&status) {
                     self.requests.apply_status(&upgrade, &status).await?;
                 }
-                return Err(Error::CleanUp(why));
+                return Err(Error::CleanUp(error));
             }
             let state = NoticeState::CleanedUp;
             self.say(&upgrade, &entry.version, state, "", now);
@@ -68,31 +70,6 @@ impl UpgradeOperator {
             Err(error) if !error.is_not_found() => Err(error.into()),
             Ok(()) | Err(_) => Ok(Next::Settled),
         }
-    }
-
-    /// The window has closed before the cluster was changed. What was added goes first, then the
-    /// end is announced: upstream's service drops a failed upgrade at once.
-    pub(super) async fn expire(&self, pass: &mut Pass) -> Result<Next, Error> {
-        let cause = first_cause(&pass.entry);
-        let mut done = self.remove_added(&pass.entry, pass.now).await;
-        if done.is_ok() {
-            done = self.announce(pass, NoticeState::Failed, &cause).await;
-        }
-        if let Err(why) = done {
-            pass.note(FAILED, false, "Upgrade not failed yet", &why);
-            tracing::warn!(reason = why, "cannot give the upgrade up");
-            return Ok(Next::Retry);
-        }
-        self.metrics.forget(&series::FAILURES);
-        self.metrics.set(series::WINDOW_BREACHED, &[], 1.0);
-        pass.entry.phase = phase::next(Some(&pass.entry.phase), PhaseEvent::Expired)?;
-        pass.note(
-            FAILED,
-            true,
-            "Upgrade failed",
-            "FailedUpgrade notification sent",
-        );
-        Ok(Next::Settled)
     }
 
     /// Another upgrade was asked for before this one had changed the cluster.
@@ -124,11 +101,11 @@ impl UpgradeOperator {
     }
 
     /// Deletes extra MachineSets and ends silences of an upgrade, as far as its steps got.
-    async fn remove_added(
+    pub(super) async fn remove_added(
         &self,
         entry: &UpgradeHistoryEntry,
         now: Timestamp,
-    ) -> Result<(), String> {
+    ) -> Result<(), CommandError> {
         self.remove_machine_sets(entry).await?;
         self.remove_silences(entry, now).await
     }
@@ -139,12 +116,13 @@ impl UpgradeOperator {
         upgrade: &UpgradeConfig,
         entry: &UpgradeHistoryEntry,
         now: Timestamp,
-    ) -> Result<(), String> {
+    ) -> Result<(), CommandError> {
         self.remove_machine_sets(entry).await?;
         let removed = self.remove_silences(entry, now).await;
         let deleted = upgrade.metadata.deletion_timestamp.as_ref();
         match removed {
-            Err(why) if deleted.is_some_and(|at| waits_in_vain(at.0, now)) => {
+            Err(error) if deleted.is_some_and(|at| waits_in_vain(at.0, now)) => {
+                let why = Chain(&error).to_string();
                 tracing::warn!(error = why, "silences of a deleted UpgradeConfig stay");
                 let text = format!("silences stay until they end by themselves: {why}");
                 self.record(upgrade, Severity::Warning, "SilencesLeft", &text, now);
@@ -154,7 +132,7 @@ impl UpgradeOperator {
         }
     }
 
-    async fn remove_machine_sets(&self, entry: &UpgradeHistoryEntry) -> Result<(), String> {
+    async fn remove_machine_sets(&self, entry: &UpgradeHistoryEntry) -> Result<(), wire::Error> {
         if has_begun(entry, StepName::EnsureExtraUpgradeWorkers) {
             self.delete_machine_sets().await?;
         }
@@ -165,7 +143,7 @@ impl UpgradeOperator {
         &self,
         entry: &UpgradeHistoryEntry,
         now: Timestamp,
-    ) -> Result<(), String> {
+    ) -> Result<(), CommandError> {
         for (step, kind) in [
             (
                 StepName::CreateControlPlaneMaintWindow,
@@ -174,7 +152,9 @@ impl UpgradeOperator {
             (StepName::CreateWorkerMaintWindow, SilenceKind::Workers),
         ] {
             if has_begun(entry, step) {
-                self.end_silences(kind, now).await?;
+                let known = self.monitoring.silences(&self.requests, now).await?;
+                let ids = silence::to_remove(kind, &known);
+                self.end_silences(&ids, now).await?;
             }
         }
         Ok(())
@@ -202,40 +182,44 @@ impl UpgradeOperator {
             *last = Some(now);
         }
         if let Err(error) = self.delete_machine_sets().await {
+            let error = Chain(&error).to_string();
             tracing::warn!(error, "cannot look for extra MachineSets that were left");
         }
     }
 
     /// Deletes the MachineSets that were added.
-    pub(super) async fn delete_machine_sets(&self) -> Result<(), String> {
-        let said = |error: cluster::wire::Error| Chain(&error).to_string();
-        let sets = self.requests.machine_sets().await.map_err(said)?;
+    async fn delete_machine_sets(&self) -> Result<(), wire::Error> {
+        let sets = self.requests.machine_sets().await?;
         for name in capacity::sets_to_delete(&sets) {
-            self.requests.delete_machine_set(name).await.map_err(said)?;
-            tracing::info!(set = name, "deleted an extra MachineSet");
+            self.delete_machine_set(name).await?;
         }
         Ok(())
     }
 
-    /// Ends this operator's silences of a kind: all are tried.
+    pub(super) async fn delete_machine_set(&self, name: &str) -> Result<(), wire::Error> {
+        self.requests.delete_machine_set(name).await?;
+        tracing::info!(set = name, "deleted an extra MachineSet");
+        Ok(())
+    }
+
+    /// Ends silences, by their ids: all are tried.
     pub(super) async fn end_silences(
         &self,
-        kind: SilenceKind,
+        ids: &[String],
         now: Timestamp,
-    ) -> Result<(), String> {
-        let known = self.monitoring.silences(&self.requests, now).await?;
+    ) -> Result<(), CommandError> {
         let mut faults = Vec::new();
-        for id in silence::to_remove(kind, &known) {
+        for id in ids {
             let ended = self
                 .monitoring
-                .delete_silence(&self.requests, &id, now)
+                .delete_silence(&self.requests, id, now)
                 .await;
             faults.extend(ended.err());
         }
         if faults.is_empty() {
             Ok(())
         } else {
-            Err(faults.join("; "))
+            Err(CommandError::Silences(faults))
         }
     }
 }
@@ -254,13 +238,4 @@ fn has_begun(entry: &UpgradeHistoryEntry, step: StepName) -> bool {
 
 fn waits_in_vain(deleted: Timestamp, now: Timestamp) -> bool {
     now.duration_since(deleted) > SILENCES_KEPT
-}
-
-/// Why an upgrade has not changed the cluster: what its first step says that is not done.
-fn first_cause(entry: &UpgradeHistoryEntry) -> String {
-    let mut open = entry.conditions.iter().rev().filter(|condition| {
-        condition.status == api::ConditionStatus::False && condition.start_time.is_some()
-    });
-    let first = open.next().map(|condition| condition.message.clone());
-    first.unwrap_or_else(|| "it did not start in its window".to_owned())
 }

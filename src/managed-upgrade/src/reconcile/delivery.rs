@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use api::config::cluster_version;
 use api::upgrade::{UpgradeConfig, UpgradeHistoryEntry};
+use chassis::report::Chain;
 use jiff::{SignedDuration, Timestamp};
 use operator::Next;
 use serde_json::json;
@@ -35,9 +36,10 @@ impl UpgradeOperator {
             };
             let body = event.to_body(&pass.upgrade, &pass.version.spec.cluster_id);
             let labels = [("event", event.state.as_str())];
-            if let Err(why) = post_event(&url, &body).await {
+            if let Err(error) = post_event(&url, &body).await {
+                let error = Chain(&error).to_string();
                 self.metrics.set(series::NOTIFICATION_FAILED, &labels, 1.0);
-                tracing::warn!(error = why, event = event.state, "cannot send a CloudEvent");
+                tracing::warn!(error, event = event.state, "cannot send a CloudEvent");
                 return sooner(next, AGAIN);
             }
             self.metrics.set(series::NOTIFICATION_FAILED, &labels, 0.0);
@@ -46,7 +48,7 @@ impl UpgradeOperator {
                 Ok(written) => self.keep(&mut pass.upgrade, written),
                 Err(error) => {
                     // It is sent again, with the same id.
-                    let error = chassis::report::Chain(&error).to_string();
+                    let error = Chain(&error).to_string();
                     tracing::warn!(error, "cannot note that a CloudEvent was delivered");
                     return sooner(next, AGAIN);
                 }
@@ -78,15 +80,14 @@ impl UpgradeOperator {
                 post_event(&url, &event.to_body(upgrade, &cluster)).await?;
                 outbox = outbox.without_first();
             }
-            Ok::<(), String>(())
+            Ok::<(), web::Error>(())
         };
-        let sent = tokio::time::timeout(AT_THE_END, sending).await;
-        if let Err(why) = sent.unwrap_or_else(|_| Err("it takes too long".to_owned())) {
-            tracing::warn!(
-                error = why,
-                "CloudEvents of a deleted UpgradeConfig are lost"
-            );
-        }
+        let error = match tokio::time::timeout(AT_THE_END, sending).await {
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => Chain(&error).to_string(),
+            Err(_) => "it takes too long".to_owned(),
+        };
+        tracing::warn!(error, "CloudEvents of a deleted UpgradeConfig are lost");
     }
 }
 

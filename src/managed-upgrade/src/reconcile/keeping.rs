@@ -7,6 +7,7 @@ use api::machineconfiguration::DrainLease;
 use chassis::report::Chain;
 use cluster::events::Severity;
 
+use super::errors::DrainError;
 use super::{Pass, UpgradeOperator};
 use crate::kept_pods::read_pods;
 use upgrade_plan::capacity;
@@ -49,6 +50,7 @@ impl UpgradeOperator {
                 Ok(false) => {}
                 Ok(true) => failed.push(node.name.clone()),
                 Err(error) => {
+                    let error = Chain(&error).to_string();
                     tracing::warn!(node = node.name, error, "cannot help the drain of a node");
                     if node.has_stuck_drain(limits.free, pass.now) {
                         failed.push(node.name.clone());
@@ -80,7 +82,7 @@ impl UpgradeOperator {
         pass: &mut Pass,
         machine: &serde_json::Value,
         node: &UpgradeNode,
-    ) -> Result<bool, String> {
+    ) -> Result<bool, DrainError> {
         let Some(start) = capacity::drain_start(machine) else {
             return Ok(false);
         };
@@ -113,7 +115,7 @@ impl UpgradeOperator {
         pass: &mut Pass,
         node: &UpgradeNode,
         limits: &DrainLimits,
-    ) -> Result<bool, String> {
+    ) -> Result<bool, DrainError> {
         let start = node.drain.filter(|_| !node.is_control_plane());
         let is_helped = pass.config.helps_drains;
         let Some(start) = start.filter(|_| is_helped) else {
@@ -135,7 +137,7 @@ impl UpgradeOperator {
         pass: &mut Pass,
         drain: HelpedDrain<'_>,
         limits: &DrainLimits,
-    ) -> Result<bool, String> {
+    ) -> Result<bool, DrainError> {
         let HelpedDrain { node, start, .. } = drain;
         let since = match start {
             DrainStart::At(started) => Some(started),
@@ -155,9 +157,8 @@ impl UpgradeOperator {
             self.step_drain(drain, false, pass).await?;
             return Ok(false);
         }
-        let said = |error: cluster::wire::Error| Chain(&error).to_string();
-        let pods = self.requests.pods_of(&node.name).await.map_err(said)?;
-        let budgets = self.requests.budgets().await.map_err(said)?;
+        let pods = self.requests.pods_of(&node.name).await?;
+        let budgets = self.requests.budgets().await?;
         let pods = read_pods(&pods, &budgets, &pass.config.ignored_drains, since);
         let due = node_keeper::due(limits, &pods, (right, elapsed), pass.now);
         let step = self.step_drain(drain, !due.is_empty(), pass).await?;
@@ -172,7 +173,7 @@ impl UpgradeOperator {
         if faults.is_empty() {
             Ok(node_keeper::has_failed(limits, &pods, true, elapsed))
         } else {
-            Err(faults.join("; "))
+            Err(DrainError::Several(faults))
         }
     }
 
@@ -182,7 +183,7 @@ impl UpgradeOperator {
         drain: HelpedDrain<'_>,
         is_needed: bool,
         pass: &Pass,
-    ) -> Result<LeaseStep, String> {
+    ) -> Result<LeaseStep, DrainError> {
         if drain.is_leased {
             self.step_lease(drain.node, is_needed, pass).await
         } else {
@@ -195,7 +196,7 @@ impl UpgradeOperator {
         node: &UpgradeNode,
         is_needed: bool,
         pass: &Pass,
-    ) -> Result<LeaseStep, String> {
+    ) -> Result<LeaseStep, DrainError> {
         let lease = own_lease(node);
         let step = lease_step(lease.as_ref(), is_needed, pass.now);
         let wanted = match (step, lease) {
@@ -213,7 +214,7 @@ impl UpgradeOperator {
             renewed: pass.now,
         });
         let written = self.requests.set_drain_lease(&node.name, wanted.as_ref());
-        written.await.map_err(|error| Chain(&error).to_string())?;
+        written.await?;
         Ok(step)
     }
 
@@ -223,12 +224,13 @@ impl UpgradeOperator {
         node: &UpgradeNode,
         (strategy, right): (DrainStrategy, RemovalRight),
         pod: &KeptPod,
-    ) -> Result<(), String> {
+    ) -> Result<(), DrainError> {
         let name = strategy.as_str();
         let removed = self.requests.remove_pod(pod, strategy.removal(right)).await;
-        removed.map_err(|error| {
-            let error = Chain(&error);
-            format!("{name} of pod {}/{}: {error}", pod.namespace, pod.name)
+        removed.map_err(|source| DrainError::Remove {
+            strategy: name,
+            pod: format!("{}/{}", pod.namespace, pod.name),
+            source,
         })?;
         let text = format!(
             "{name} of pod {}/{} on node {}",
@@ -263,6 +265,7 @@ impl UpgradeOperator {
         if version == pass.entry.version
             && let Err(error) = self.announce(pass, NoticeState::DrainForced, &why).await
         {
+            let error = Chain(&error).to_string();
             tracing::warn!(error, "cannot announce that a drain is forced");
             return;
         }
@@ -288,17 +291,6 @@ impl UpgradeOperator {
 
     fn drains(&self) -> MutexGuard<'_, DrainReports> {
         self.drains.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Pass {
-    fn drain_limits(&self) -> DrainLimits {
-        let expected = self.config.expected_drain_time;
-        DrainLimits {
-            free: self.config.node_drain_timeout,
-            protected: self.force_drain().saturating_add(expected),
-            expected,
-        }
     }
 }
 

@@ -10,16 +10,17 @@ use chassis::report::Chain;
 use jiff::{SignedDuration, Timestamp};
 use operator::Next;
 
-use super::steps::{check_external, is_upgradeable};
-use super::{Pass, UpgradeOperator, VALID};
-use upgrade_plan::capacity;
+use super::walking::failing_dependencies;
+use super::{Pass, UpgradeOperator};
 use upgrade_plan::commence::{self, CommenceStep};
 use upgrade_plan::health::{self, HealthFinding};
 use upgrade_plan::history::{self, StepOutcome};
+use upgrade_plan::pass::VALID;
 use upgrade_plan::plan::{self, GateAnswer, UpgradePace};
 use upgrade_plan::release_state::{is_completed, started};
 use upgrade_plan::schedule;
 use upgrade_plan::step::StepName;
+use upgrade_plan::walk::steps;
 
 /// Gates of an upgrade that waits are asked so often at most.
 const ASKED: SignedDuration = SignedDuration::from_secs(60);
@@ -123,14 +124,11 @@ impl UpgradeOperator {
     /// What a gate says now. It is asked as in its turn, and changes nothing.
     async fn ask(&self, pass: &Pass, step: StepName) -> Option<GateAnswer> {
         let passes = || GateAnswer::Passes(String::new());
-        let judge = |outcome: Result<StepOutcome, String>| match outcome {
-            Ok(StepOutcome::Hold(why) | StepOutcome::Failed(why)) | Err(why) => {
-                GateAnswer::Holds(why)
-            }
-            Ok(StepOutcome::Done | StepOutcome::Waiting) => passes(),
-        };
         match step {
-            StepName::IsUpgradeable => Some(judge(is_upgradeable(pass))),
+            StepName::IsUpgradeable => Some(match steps::is_upgradeable(pass) {
+                StepOutcome::Hold(why) | StepOutcome::Failed(why) => GateAnswer::Holds(why),
+                StepOutcome::Done | StepOutcome::Waiting => passes(),
+            }),
             StepName::PreUpgradeHealthCheck => {
                 let (holding, others): (Vec<_>, Vec<_>) = self
                     .find(pass)
@@ -144,19 +142,23 @@ impl UpgradeOperator {
                 })
             }
             StepName::ExternalDependencyAvailabilityCheck => {
-                Some(judge(check_external(pass).await))
+                let faults = failing_dependencies(pass).await;
+                Some(if faults.is_empty() {
+                    passes()
+                } else {
+                    GateAnswer::Holds(faults.join("; "))
+                })
             }
             StepName::EnsureExtraUpgradeWorkers => {
                 if !pass.upgrade.spec.capacity_reservation {
                     return Some(passes());
                 }
-                let sets = self.requests.machine_sets().await;
-                let originals = sets
-                    .map_err(|error| Chain(&error).to_string())
-                    .and_then(|sets| capacity::originals(&sets, &pass.config).map(|_| ()));
-                Some(match originals {
+                Some(match self.machine_pools(pass).await {
                     Ok(()) => passes(),
-                    Err(why) => GateAnswer::Passes(format!("goes on without machines: {why}")),
+                    Err(error) => {
+                        let why = Chain(&error);
+                        GateAnswer::Passes(format!("goes on without machines: {why}"))
+                    }
                 })
             }
             StepName::CommenceUpgrade => {

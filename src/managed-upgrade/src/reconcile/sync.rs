@@ -6,23 +6,23 @@ use std::time::Duration;
 
 use api::config::{ClusterVersion, cluster_version};
 use api::upgrade::{UpgradeConfig, UpgradeConfigSpec, UpgradePhase, upgrade_config};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
 use chassis::report::Chain;
 use cluster::path;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Secret;
-use serde_json::Value;
 use web::retry::RetryPolicy;
 
+use super::errors::SourceError;
 use super::{Pass, UpgradeOperator};
 use crate::fleet_client::{FleetClient, retry_policy};
+use crate::pull_secret;
 use upgrade_plan::fleet::{self, FleetSettings, FleetState};
 use upgrade_plan::history;
 use upgrade_plan::notice::NoticeState;
 use upgrade_plan::release_state::is_commenced;
 use upgrade_plan::series;
 use upgrade_plan::step::StepName;
+use upgrade_plan::walk::Refreshed;
 
 /// Condition: whether the source of the UpgradeConfig could be read.
 const SOURCE: &str = "ConfigSourceRead";
@@ -34,9 +34,6 @@ const LONGEST: SignedDuration = SignedDuration::from_hours(1);
 
 /// Answers that ask for no upgrade any more count if one comes so long after another.
 const DOUBTED: SignedDuration = SignedDuration::from_secs(20);
-
-/// Entry of the pull secret that proves the cluster.
-const REGISTRY: &str = "cloud.openshift.com";
 
 /// What is known of the source.
 #[derive(Debug, Default)]
@@ -51,17 +48,6 @@ pub(super) struct SourceState {
     refused: Option<String>,
     /// Since when its answers ask for no upgrade although there is one.
     doubted: Option<Timestamp>,
-}
-
-/// What came of reading the source.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Refreshed {
-    /// It asks for what there is.
-    Same,
-    /// The UpgradeConfig was made or deleted.
-    Changed,
-    /// It asks for no upgrade any more. An answer may be wrong once: it has to say so again.
-    Doubted,
 }
 
 impl UpgradeOperator {
@@ -94,18 +80,15 @@ impl UpgradeOperator {
             retry_policy(fleet.routes)
         };
         let refreshed = self.refresh(fleet, retries).await;
+        if refreshed != Refreshed::Unread {
+            self.source().read = Some(now);
+        }
         let wait = match refreshed {
-            Ok(refreshed) => {
-                let mut state = self.source();
-                state.read = Some(now);
-                match refreshed {
-                    Refreshed::Same => config.watch_interval,
-                    // What was deleted is made anew as soon as it is gone.
-                    Refreshed::Changed => SignedDuration::ZERO,
-                    Refreshed::Doubted => AGAIN,
-                }
-            }
-            Err(_) => self.after_failure(),
+            Refreshed::Same => config.watch_interval,
+            // What was deleted is made anew as soon as it is gone.
+            Refreshed::Changed => SignedDuration::ZERO,
+            Refreshed::Doubted => AGAIN,
+            Refreshed::Unread => self.after_failure(),
         };
         let spread = Duration::try_from(wait).unwrap_or_default();
         let spread = SignedDuration::try_from(chassis::backoff::spread(spread)).unwrap_or(wait);
@@ -163,14 +146,7 @@ impl UpgradeOperator {
     }
 
     /// Makes the UpgradeConfig what the source asks for.
-    ///
-    /// # Errors
-    /// The source could not be read: nothing is changed.
-    pub(super) async fn refresh(
-        &self,
-        fleet: &FleetSettings,
-        retries: RetryPolicy,
-    ) -> Result<Refreshed, String> {
+    pub(super) async fn refresh(&self, fleet: &FleetSettings, retries: RetryPolicy) -> Refreshed {
         let refreshed = self.follow_source(fleet, retries).await;
         let now = (self.now)();
         let mut state = self.source();
@@ -180,16 +156,16 @@ impl UpgradeOperator {
                 state.refused = refused;
                 let since = state.doubted.unwrap_or(now);
                 state.doubted = Some(since).filter(|_| refreshed == Refreshed::Doubted);
-                Ok(refreshed)
+                refreshed
             }
-            Err(why) => {
-                let why = format!("unable to retrieve upgrade spec: {why}");
+            Err(error) => {
+                let why = format!("unable to retrieve upgrade spec: {}", Chain(&error));
                 if state.failed.as_ref() != Some(&why) {
                     tracing::warn!(error = why, "cannot read the source of the UpgradeConfig");
                 }
-                state.failed = Some(why.clone());
+                state.failed = Some(why);
                 state.doubted = None;
-                Err(why)
+                Refreshed::Unread
             }
         }
     }
@@ -199,18 +175,17 @@ impl UpgradeOperator {
         &self,
         fleet: &FleetSettings,
         retries: RetryPolicy,
-    ) -> Result<(Refreshed, Option<String>), String> {
+    ) -> Result<(Refreshed, Option<String>), SourceError> {
         let version = self.caches.versions.get(cluster_version::NAME);
-        let version = version.ok_or("there is no ClusterVersion")?;
+        let version = version.ok_or(SourceError::NoVersion)?;
         let wanted = self.wanted(fleet, &version, retries).await?;
-        let said = |error: cluster::wire::Error| Chain(&error).to_string();
-        let present = self.requests.upgrade().await.map_err(said)?;
+        let present = self.requests.upgrade().await?;
         match (present, wanted) {
             (None, None) => Ok((Refreshed::Same, None)),
             (None, Some(spec)) => {
                 let (asked, at) = (&spec.desired.version, &spec.upgrade_at);
                 tracing::info!(version = asked, at, "the fleet manager asks for an upgrade");
-                self.requests.create_upgrade(&spec).await.map_err(said)?;
+                self.requests.create_upgrade(&spec).await?;
                 Ok((Refreshed::Changed, None))
             }
             (Some(present), Some(spec)) if present.spec == spec => Ok((Refreshed::Same, None)),
@@ -236,7 +211,7 @@ impl UpgradeOperator {
                     "the fleet manager asks for no upgrade any more"
                 };
                 tracing::info!(reason, "the UpgradeConfig is deleted");
-                self.requests.delete_upgrade(&present).await.map_err(said)?;
+                self.requests.delete_upgrade(&present).await?;
                 Ok((Refreshed::Changed, None))
             }
         }
@@ -248,7 +223,7 @@ impl UpgradeOperator {
         fleet: &FleetSettings,
         version: &ClusterVersion,
         retries: RetryPolicy,
-    ) -> Result<Option<UpgradeConfigSpec>, String> {
+    ) -> Result<Option<UpgradeConfigSpec>, SourceError> {
         let token = self.fleet_token().await?;
         let client = FleetClient::new(fleet, &version.spec.cluster_id, &token, retries)?;
         let cluster = client.cluster().await?;
@@ -256,7 +231,11 @@ impl UpgradeOperator {
         for (_, policy) in fleet::by_time(policies)? {
             let state = client.state(&cluster, &policy).await?;
             if fleet::is_asked_for(&policy, &state)? {
-                return fleet::to_spec(&policy, &cluster, &fleet.upgrade_type).map(Some);
+                return Ok(Some(fleet::to_spec(
+                    &policy,
+                    &cluster,
+                    &fleet.upgrade_type,
+                )?));
             }
         }
         Ok(None)
@@ -268,7 +247,7 @@ impl UpgradeOperator {
         pass: &Pass,
         state: NoticeState,
         text: &str,
-    ) -> Result<(), String> {
+    ) -> Result<(), SourceError> {
         let Some(fleet) = &pass.config.fleet else {
             return Ok(());
         };
@@ -283,28 +262,28 @@ impl UpgradeOperator {
         let client = FleetClient::new(fleet, id, &token, RetryPolicy::NONE)?;
         let cluster = client.cluster().await?;
         if let Some(summary) = summary {
-            return client.log(&cluster, summary, text, state.reference()).await;
+            let logged = client.log(&cluster, summary, text, state.reference());
+            return Ok(logged.await?);
         }
         let policies = client.policies(&cluster).await?;
         let at = &pass.upgrade.spec.upgrade_at;
-        let policy = fleet::policy_of(&policies, &pass.entry.version, at)
-            .ok_or("no policy matches the current UpgradeConfig")?;
+        let policy =
+            fleet::policy_of(&policies, &pass.entry.version, at).ok_or(SourceError::NoPolicy)?;
         let present = client.state(&cluster, policy).await?;
         let present = FleetState::of(&present)?;
-        match word.filter(|_| present.takes(state)) {
-            Some(word) => client.set_state(&cluster, policy, word, text).await,
-            None => Ok(()),
+        if let Some(word) = word.filter(|_| present.takes(state)) {
+            client.set_state(&cluster, policy, word, text).await?;
         }
+        Ok(())
     }
 
     /// What proves the cluster to the fleet manager.
-    async fn fleet_token(&self) -> Result<String, String> {
-        const SECRET: &str = "openshift-config/pull-secret";
-        let path = path::namespaced::<Secret>("openshift-config", "pull-secret");
-        let secret = self.requests.read(&path).await;
-        let secret = secret.map_err(|error| Chain(&error).to_string())?;
-        let secret = secret.ok_or_else(|| format!("there is no Secret {SECRET}"))?;
-        token_of(&secret).map_err(|why| format!("Secret {SECRET}: {why}"))
+    async fn fleet_token(&self) -> Result<String, SourceError> {
+        let (namespace, name) = pull_secret::NAME;
+        let path = path::namespaced::<Secret>(namespace, name);
+        let secret = self.requests.read(&path).await?;
+        let secret = secret.ok_or(SourceError::NoSecret)?;
+        Ok(pull_secret::token_of(&secret)?)
     }
 
     /// Sets the metric of the source, which outlives an UpgradeConfig.
@@ -332,33 +311,8 @@ fn has_begun(upgrade: &UpgradeConfig, version: &ClusterVersion) -> bool {
     })
 }
 
-/// The token of a pull secret.
-fn token_of(secret: &Value) -> Result<String, String> {
-    const FIELD: &str = "data[.dockerconfigjson]";
-    let text = secret.pointer("/data/.dockerconfigjson");
-    let text = text.and_then(Value::as_str);
-    let text = text.ok_or_else(|| format!("{FIELD} is missing"))?;
-    // Neither error may show the secret.
-    let bytes = BASE64
-        .decode(text)
-        .map_err(|_| format!("{FIELD} is not base64"))?;
-    let settings: Value =
-        serde_json::from_slice(&bytes).map_err(|_| format!("{FIELD} is not JSON"))?;
-    let auths = settings.get("auths");
-    let auths = auths.ok_or_else(|| format!("{FIELD}: auths is missing"))?;
-    let entry = auths.get(REGISTRY);
-    let entry = entry.ok_or_else(|| format!("{FIELD}: auths[{REGISTRY}] is missing"))?;
-    match entry.get("auth").and_then(Value::as_str) {
-        None => Err(format!("{FIELD}: auths[{REGISTRY}].auth is missing")),
-        Some("") => Err(format!("{FIELD}: auths[{REGISTRY}].auth is empty")),
-        Some(token) => Ok(token.to_owned()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
     use upgrade_plan::fixture::{START, cluster_version, entry, spec};
 
@@ -375,39 +329,6 @@ mod tests {
         ];
         for (doubted, secs, expected) in table {
             assert_eq!(is_certain(doubted, later(secs)), expected, "{secs}");
-        }
-    }
-
-    #[test]
-    fn the_token_is_that_of_the_pull_secret_and_no_error_shows_it() {
-        let secret = |text: &str| json!({ "data": { ".dockerconfigjson": BASE64.encode(text) } });
-        let good = r#"{"auths": {"quay.io": {"auth": "b"}, "cloud.openshift.com": {"auth": "a"}}}"#;
-        assert_eq!(token_of(&secret(good)), Ok("a".to_owned()));
-        for (secret, expected) in [
-            (json!({}), "data[.dockerconfigjson] is missing"),
-            (
-                json!({ "data": { ".dockerconfigjson": "?" } }),
-                "data[.dockerconfigjson] is not base64",
-            ),
-            (secret("hidden"), "data[.dockerconfigjson] is not JSON"),
-            (
-                secret(r#"{"auth": "hidden"}"#),
-                "data[.dockerconfigjson]: auths is missing",
-            ),
-            (
-                secret(r#"{"auths": {"quay.io": {"auth": "hidden"}}}"#),
-                "data[.dockerconfigjson]: auths[cloud.openshift.com] is missing",
-            ),
-            (
-                secret(r#"{"auths": {"cloud.openshift.com": {"email": "hidden"}}}"#),
-                "data[.dockerconfigjson]: auths[cloud.openshift.com].auth is missing",
-            ),
-            (
-                secret(r#"{"auths": {"cloud.openshift.com": {"auth": ""}}}"#),
-                "data[.dockerconfigjson]: auths[cloud.openshift.com].auth is empty",
-            ),
-        ] {
-            assert_eq!(token_of(&secret).unwrap_err(), expected);
         }
     }
 

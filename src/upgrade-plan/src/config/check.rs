@@ -138,7 +138,11 @@ impl Check {
                     let words = format!(
                         "config scale extraMachinePools contains invalid pattern {pattern:?}"
                     );
-                    self.add(format!("scale.extraMachinePools[{number}]"), &words, why);
+                    self.add(
+                        format!("scale.extraMachinePools[{number}]"),
+                        &words,
+                        why.to_string(),
+                    );
                 }
             }
         }
@@ -280,7 +284,7 @@ impl Check {
                 }
             }
             if let Err(why) = crate::step::check_order(&steps) {
-                self.add(format!("steps.{name}"), WORDS, why);
+                self.add(format!("steps.{name}"), WORDS, why.to_string());
             }
             found.insert(r#type, steps.into_iter().map(StepName::step).collect());
         }

@@ -2,6 +2,21 @@
 
 use regex::Regex;
 
+/// What is malformed in a pattern.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum GlobError {
+    #[error("it ends with a backslash")]
+    OpenEscape,
+    #[error("a class has no ]")]
+    OpenClass,
+    #[error("a class is empty or begins with -")]
+    EmptyClass,
+    #[error("a range has no end")]
+    OpenRange,
+    #[error("a range ends before it begins")]
+    ReversedRange,
+}
+
 /// A pattern that a whole label matches.
 ///
 /// Shape: `*` stands for any text without `/`, `?` for one character but `/`, `[a-z]` for one of a
@@ -14,8 +29,8 @@ impl Glob {
     /// Reads a pattern.
     ///
     /// # Errors
-    /// What is malformed.
-    pub(crate) fn parse(pattern: &str) -> Result<Self, String> {
+    /// [`GlobError`].
+    pub(crate) fn parse(pattern: &str) -> Result<Self, GlobError> {
         let mut regex = String::from("^(?s:");
         let mut rest = pattern.chars();
         while let Some(character) = rest.next() {
@@ -29,7 +44,7 @@ impl Glob {
         }
         regex.push_str(")$");
         // What is left are ranges whose ends are the wrong way round.
-        let regex = Regex::new(&regex).map_err(|_| "a range ends before it begins".to_owned())?;
+        let regex = Regex::new(&regex).map_err(|_| GlobError::ReversedRange)?;
         Ok(Self(regex))
     }
 
@@ -39,14 +54,13 @@ impl Glob {
     }
 }
 
-fn escaped(rest: &mut impl Iterator<Item = char>) -> Result<String, String> {
-    let next = rest.next().ok_or("it ends with a backslash")?;
+fn escaped(rest: &mut impl Iterator<Item = char>) -> Result<String, GlobError> {
+    let next = rest.next().ok_or(GlobError::OpenEscape)?;
     Ok(regex::escape(&next.to_string()))
 }
 
 /// The part of a class after `[`.
-fn class(rest: &mut std::str::Chars<'_>) -> Result<String, String> {
-    let open = || "a class has no ]".to_owned();
+fn class(rest: &mut std::str::Chars<'_>) -> Result<String, GlobError> {
     let mut class = String::from("[");
     if rest.as_str().starts_with('^') {
         rest.next();
@@ -54,17 +68,17 @@ fn class(rest: &mut std::str::Chars<'_>) -> Result<String, String> {
     }
     let mut count = 0;
     loop {
-        match rest.next().ok_or_else(open)? {
+        match rest.next().ok_or(GlobError::OpenClass)? {
             ']' if count > 0 => break,
-            ']' | '-' => return Err("a class is empty or begins with -".to_owned()),
+            ']' | '-' => return Err(GlobError::EmptyClass),
             '\\' => class.push_str(&escaped(rest)?),
             first => class.push_str(&in_class(first)),
         }
         if rest.as_str().starts_with('-') {
             rest.next();
             class.push('-');
-            match rest.next().ok_or_else(open)? {
-                ']' | '-' => return Err("a range has no end".to_owned()),
+            match rest.next().ok_or(GlobError::OpenClass)? {
+                ']' | '-' => return Err(GlobError::OpenRange),
                 '\\' => class.push_str(&escaped(rest)?),
                 last => class.push_str(&in_class(last)),
             }

@@ -6,7 +6,11 @@ use crate::fixture::config;
 
 fn error(lines: &str) -> String {
     let text = format!("{{nodeDrain: {{timeOut: 45}}, {lines}}}");
-    OperatorConfig::parse(&text).unwrap_err().to_string()
+    why(&text)
+}
+
+fn why(text: &str) -> String {
+    display::Chain(&OperatorConfig::parse(text).unwrap_err()).to_string()
 }
 
 #[test]
@@ -192,7 +196,7 @@ fn each_key_that_cannot_be_used_is_named() {
         ),
     ];
     for (text, expected) in drains {
-        let error = OperatorConfig::parse(text).unwrap_err().to_string();
+        let error = why(text);
         assert!(error.contains(expected), "{text}: {error}");
     }
 }
@@ -233,7 +237,7 @@ fn malformed_texts_name_their_place() {
         ("scale: 7", "field scale: "),
     ];
     for (text, expected) in table {
-        let error = OperatorConfig::parse(text).unwrap_err().to_string();
+        let error = why(text);
         assert!(error.contains(expected) && !error.contains('\n'), "{error}");
     }
 }

@@ -5,6 +5,23 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+/// Why a text holds no settings.
+#[derive(Debug, thiserror::Error)]
+pub enum WrittenError {
+    /// It is no YAML. The library draws the place over several lines, of which the first says what
+    /// is wrong.
+    #[error("{}", display::Chain(.0).to_string().lines().next().unwrap_or_default())]
+    Yaml(Box<serde_saphyr::Error>),
+    /// A key has a value of another kind.
+    #[error("field {path}")]
+    Field {
+        /// Path of the key.
+        path: String,
+        /// What is wrong with its value.
+        source: serde_json::Error,
+    },
+}
+
 /// As written: absent keys are none. Unknown keys are ignored.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -180,18 +197,16 @@ impl WrittenConfig {
     /// Reads YAML.
     ///
     /// # Errors
-    /// Where it is none, or which key has a value of another kind.
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
-        let said = |error: &dyn std::error::Error| display::Chain(error).to_string();
-        let value: Value = serde_saphyr::from_str(text).map_err(|error| {
-            // The library draws the place over several lines.
-            let text = said(&error);
-            text.lines().next().unwrap_or_default().to_owned()
-        })?;
+    /// [`WrittenError`].
+    pub(super) fn parse(text: &str) -> Result<Self, WrittenError> {
+        let value: Value =
+            serde_saphyr::from_str(text).map_err(|error| WrittenError::Yaml(Box::new(error)))?;
         // An empty text, and a key without a value, are as if they were absent.
         let value = without_nulls(value).unwrap_or_else(|| Value::Object(Map::new()));
-        serde_path_to_error::deserialize(value)
-            .map_err(|error| format!("field {}: {}", error.path(), error.inner()))
+        serde_path_to_error::deserialize(value).map_err(|error| WrittenError::Field {
+            path: error.path().to_string(),
+            source: error.into_inner(),
+        })
     }
 
     /// Puts defaults in the place of absent keys.

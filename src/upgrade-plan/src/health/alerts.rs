@@ -13,6 +13,39 @@ pub const OWN_ALERTS: [&str; 5] = [
     "UpgradeNodeDrainFailedSRE",
 ];
 
+/// Why it is not known which alerts fire.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Prometheus refuses the query, with its reason.
+    #[error("{status}: {reason}")]
+    Refused {
+        /// The status.
+        status: http::StatusCode,
+        /// Why.
+        reason: String,
+    },
+    /// What responds is no Prometheus.
+    #[error("{status}, and the answer is no JSON")]
+    NoJson {
+        /// The status.
+        status: http::StatusCode,
+        /// What the body is not.
+        source: serde_json::Error,
+    },
+    /// Prometheus warns that samples may be missing.
+    #[error("{0}")]
+    Partial(String),
+    /// The response holds no result.
+    #[error("the answer has no data.result")]
+    NoResult,
+    /// A sample is none of an alert.
+    #[error("a sample has no alertname")]
+    NoName,
+    /// Prometheus scrapes nothing.
+    #[error("Prometheus has no data: no target is up")]
+    NoData,
+}
+
 /// The query for alerts that hold an upgrade.
 pub fn alert_query(config: &OperatorConfig) -> String {
     use std::fmt::Write as _;
@@ -43,10 +76,10 @@ pub const SCRAPED_QUERY: &str = "count(up == 1)";
 /// Whether Prometheus scrapes anything, so that silence means health.
 ///
 /// # Errors
-/// It does not, or is not known to.
-pub fn check_scraped(status: http::StatusCode, body: &[u8]) -> Result<(), String> {
+/// [`Error::NoData`], or it is not known.
+pub fn check_scraped(status: http::StatusCode, body: &[u8]) -> Result<(), Error> {
     if read_result(status, body)?.is_empty() {
-        return Err("Prometheus has no data: no target is up".to_owned());
+        return Err(Error::NoData);
     }
     Ok(())
 }
@@ -55,8 +88,8 @@ pub fn check_scraped(status: http::StatusCode, body: &[u8]) -> Result<(), String
 /// "none".
 ///
 /// # Errors
-/// Why it is not known.
-pub fn read_alerts(status: http::StatusCode, body: &[u8]) -> Result<Vec<String>, String> {
+/// [`Error`].
+pub fn read_alerts(status: http::StatusCode, body: &[u8]) -> Result<Vec<String>, Error> {
     let mut names = read_all_alerts(status, body)?;
     names.retain(|name| !OWN_ALERTS.contains(&name.as_str()));
     Ok(names)
@@ -66,12 +99,12 @@ pub fn read_alerts(status: http::StatusCode, body: &[u8]) -> Result<Vec<String>,
 ///
 /// # Errors
 /// As of [`read_alerts`].
-pub fn read_all_alerts(status: http::StatusCode, body: &[u8]) -> Result<Vec<String>, String> {
+pub fn read_all_alerts(status: http::StatusCode, body: &[u8]) -> Result<Vec<String>, Error> {
     let result = read_result(status, body)?;
     let mut names = Vec::new();
     for sample in &result {
         let name = sample.pointer("/metric/alertname").and_then(Value::as_str);
-        names.push(name.ok_or("a sample has no alertname")?.to_owned());
+        names.push(name.ok_or(Error::NoName)?.to_owned());
     }
     names.sort();
     names.dedup();
@@ -79,17 +112,17 @@ pub fn read_all_alerts(status: http::StatusCode, body: &[u8]) -> Result<Vec<Stri
 }
 
 /// The samples of an answer.
-fn read_result(status: http::StatusCode, body: &[u8]) -> Result<Vec<Value>, String> {
-    let answer: Value = serde_json::from_slice(body)
-        .map_err(|error| format!("{status}, and the answer is no JSON: {error}"))?;
+fn read_result(status: http::StatusCode, body: &[u8]) -> Result<Vec<Value>, Error> {
+    let answer: Value =
+        serde_json::from_slice(body).map_err(|source| Error::NoJson { status, source })?;
     let text = |pointer: &str| answer.pointer(pointer).and_then(Value::as_str);
     if !status.is_success() || text("/status") != Some("success") {
-        let why = text("/error").unwrap_or("no reason given");
-        return Err(format!("{status}: {why}"));
+        let reason = text("/error").unwrap_or("no reason given").to_owned();
+        return Err(Error::Refused { status, reason });
     }
-    release::prometheus::partial::check_whole(&answer)?;
+    release::prometheus::partial::check_whole(&answer).map_err(Error::Partial)?;
     let result = answer.pointer("/data/result").and_then(Value::as_array);
-    let result = result.ok_or("the answer has no data.result")?;
+    let result = result.ok_or(Error::NoResult)?;
     Ok(result.clone())
 }
 
@@ -124,7 +157,10 @@ mod tests {
                 .collect();
             json!({ "status": "success", "data": { "resultType": "vector", "result": samples } })
         };
-        let ok = |body: Value| read_alerts(StatusCode::OK, body.to_string().as_bytes());
+        let ok = |body: Value| {
+            let read = read_alerts(StatusCode::OK, body.to_string().as_bytes());
+            read.map_err(|error| error.to_string())
+        };
         assert_eq!(ok(result(&[])), Ok(vec![]));
         assert_eq!(
             ok(result(&["B", "A", "B"])),
@@ -155,9 +191,9 @@ mod tests {
         assert_eq!(ok(with("warnings")), Err(partial.to_owned()));
         assert_eq!(ok(with("infos")), Ok(vec![]));
         let scraped = |body: Value| check_scraped(StatusCode::OK, body.to_string().as_bytes());
-        assert_eq!(scraped(result(&["any"])), Ok(()));
+        assert!(scraped(result(&["any"])).is_ok());
         let error = scraped(result(&[])).unwrap_err();
-        assert_eq!(error, "Prometheus has no data: no target is up");
+        assert_eq!(error.to_string(), "Prometheus has no data: no target is up");
         let error = ok(json!({ "status": "error", "error": "parse error" })).unwrap_err();
         assert_eq!(error, "200 OK: parse error");
     }
