@@ -113,8 +113,8 @@ impl Engine {
     }
 
     /// What it has come to.
-    pub fn shared(&self) -> Shared {
-        self.shared.clone()
+    pub fn report(&self) -> MutexGuard<'_, Report> {
+        self.shared.lock()
     }
 
     /// Requests that belong to no manifest.

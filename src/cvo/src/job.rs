@@ -20,12 +20,38 @@ const WATCH_SECS: u32 = 60;
 const REOPEN: Duration = Duration::from_secs(1);
 
 /// Why a Job has not ended well.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct JobFailure {
-    /// In one sentence, with the state of its pod.
-    pub why: String,
+    /// What went wrong.
+    pub error: JobError,
     /// Exit code of its container, if that ended.
     pub exit_code: Option<i64>,
+}
+
+/// What went wrong with a Job.
+#[derive(Debug, thiserror::Error)]
+pub enum JobError {
+    /// It cannot be made.
+    #[error("cannot make Job {0}")]
+    Make(String, #[source] wire::Error),
+    /// It has not ended in this time; the state of its pod.
+    #[error("Job {0} has not ended within {secs} s; {2}", secs = .1.as_secs())]
+    Await(String, Duration, String),
+    /// It has failed.
+    #[error("Job {name} failed with reason {reason:?} and message {message:?}; {last}")]
+    Failed {
+        /// Its name.
+        name: String,
+        /// Why, for programs.
+        reason: String,
+        /// Why, for people.
+        message: String,
+        /// The state of its pod.
+        last: String,
+    },
+    /// A container cannot start; the state of its pod.
+    #[error("Job {0}: {1}")]
+    Start(String, String),
 }
 
 /// What was seen of a Job's pod.
@@ -52,8 +78,8 @@ pub async fn run(
     let name = name.unwrap_or_default();
     let jobs = Objects::<Job>::in_namespace(access, namespace).read_as::<Value>();
     let made = jobs.create(object).await;
-    let made = made.map_err(|error| JobFailure {
-        why: format!("cannot make Job {name}: {}", Chain(&error)),
+    let made = made.map_err(|source| JobFailure {
+        error: JobError::Make(name.to_owned(), source),
         exit_code: None,
     })?;
     let uid = made.pointer("/metadata/uid").and_then(Value::as_str);
@@ -63,17 +89,13 @@ pub async fn run(
     let ended =
         tokio::time::timeout(limit, follow(access, namespace, (name, &pods), &mut seen)).await;
     let Ok(ended) = ended else {
-        let last = if seen.last.is_empty() {
-            "it has no pod"
-        } else {
-            &seen.last
-        };
-        let why = format!(
-            "Job {name} has not ended within {} s; {last}",
-            limit.as_secs()
-        );
-        let exit_code = seen.exit_code;
-        return Err(JobFailure { why, exit_code });
+        if seen.last.is_empty() {
+            "it has no pod".clone_into(&mut seen.last);
+        }
+        return Err(JobFailure {
+            error: JobError::Await(name.to_owned(), limit, seen.last),
+            exit_code: seen.exit_code,
+        });
     };
     if seen.exit_code.is_none() {
         // The watch of the Job was ahead of that of its pod.
@@ -91,8 +113,8 @@ pub async fn run(
     }
     match ended {
         Ok(()) => Ok(seen.message.unwrap_or_default()),
-        Err(why) => Err(JobFailure {
-            why,
+        Err(error) => Err(JobFailure {
+            error,
             exit_code: seen.exit_code,
         }),
     }
@@ -104,7 +126,7 @@ async fn follow(
     namespace: &str,
     (name, pods): (&str, &str),
     seen: &mut Seen,
-) -> Result<(), String> {
+) -> Result<(), JobError> {
     let query = |selector: &str, value: &str| {
         let selected = escape(value);
         format!("?watch=true&timeoutSeconds={WATCH_SECS}&{selector}={selected}")
@@ -137,7 +159,7 @@ async fn follow(
 }
 
 /// What a Job or its pod says; none while it is under way.
-fn judge(name: &str, object: &Value, seen: &mut Seen) -> Option<Result<(), String>> {
+fn judge(name: &str, object: &Value, seen: &mut Seen) -> Option<Result<(), JobError>> {
     if object.pointer("/spec/template").is_some() {
         let conditions = object.pointer("/status/conditions")?.as_array()?;
         let is_true = |one: &&Value| one.get("status").and_then(Value::as_str) == Some("True");
@@ -147,10 +169,12 @@ fn judge(name: &str, object: &Value, seen: &mut Seen) -> Option<Result<(), Strin
                 "Complete" => return Some(Ok(())),
                 "Failed" => {
                     let (reason, message) = (text("reason"), text("message"));
-                    return Some(Err(format!(
-                        "Job {name} failed with reason {reason:?} and message {message:?}; {}",
-                        seen.last
-                    )));
+                    return Some(Err(JobError::Failed {
+                        name: name.to_owned(),
+                        reason: reason.to_owned(),
+                        message: message.to_owned(),
+                        last: seen.last.clone(),
+                    }));
                 }
                 _ => {}
             }
@@ -161,8 +185,8 @@ fn judge(name: &str, object: &Value, seen: &mut Seen) -> Option<Result<(), Strin
         let statuses = object.pointer(&format!("/status/{kind}"));
         for status in statuses.and_then(Value::as_array).into_iter().flatten() {
             let is_main = kind == "containerStatuses";
-            if let Some(why) = judge_container(status, is_main, seen) {
-                return Some(Err(format!("Job {name}: {why}")));
+            if let Some(last) = judge_container(status, is_main, seen) {
+                return Some(Err(JobError::Start(name.to_owned(), last)));
             }
         }
     }
@@ -210,9 +234,9 @@ mod tests {
             "name": "copy-manifests", "state": { "waiting": { "reason": reason, "message": message } } }] } })
         };
         let mut seen = Seen::default();
-        assert_eq!(judge("j", &pod("PodInitializing", ""), &mut seen), None);
+        assert!(judge("j", &pod("PodInitializing", ""), &mut seen).is_none());
         assert_eq!(seen.last, "");
-        assert_eq!(judge("j", &pod("ErrImagePull", "timeout"), &mut seen), None);
+        assert!(judge("j", &pod("ErrImagePull", "timeout"), &mut seen).is_none());
         assert_eq!(
             seen.last,
             "container copy-manifests is waiting: ErrImagePull timeout"
@@ -222,6 +246,7 @@ mod tests {
             unknown
                 .unwrap()
                 .unwrap_err()
+                .to_string()
                 .starts_with("Job j: container copy-manifests")
         );
         assert!(judge("j", &pod("SignatureValidationFailed", ""), &mut seen).is_some());
@@ -229,13 +254,14 @@ mod tests {
             json!({ "spec": { "template": {} }, "status": { "conditions": [
             { "type": r#type, "status": "True", "reason": "DeadlineExceeded", "message": "late" }] } })
         };
-        assert_eq!(judge("j", &job("Complete"), &mut seen), Some(Ok(())));
-        let failed = judge("j", &job("Failed"), &mut seen).unwrap().unwrap_err();
+        assert!(judge("j", &job("Complete"), &mut seen).unwrap().is_ok());
+        let failed = judge("j", &job("Failed"), &mut seen).unwrap();
+        let failed = failed.unwrap_err().to_string();
         assert!(
             failed.contains("\"DeadlineExceeded\" and message \"late\"; container"),
             "{failed}"
         );
-        assert_eq!(judge("j", &job("Suspended"), &mut seen), None);
+        assert!(judge("j", &job("Suspended"), &mut seen).is_none());
     }
     #[test]
     fn last_message_is_that_of_the_container_and_not_of_what_prepares_it() {
@@ -245,21 +271,15 @@ mod tests {
         };
         let pod = |main: Value| json!({ "status": { "initContainerStatuses": [ended(0, "prepared")], "containerStatuses": [main] } });
         let mut seen = Seen::default();
-        assert_eq!(
-            judge(
-                "j",
-                &pod(json!({ "name": "c", "state": { "running": {} } })),
-                &mut seen
-            ),
-            None
-        );
+        let running = pod(json!({ "name": "c", "state": { "running": {} } }));
+        assert!(judge("j", &running, &mut seen).is_none());
         assert_eq!((seen.exit_code, seen.message.as_deref()), (None, None));
-        assert_eq!(judge("j", &pod(ended(0, "said")), &mut seen), None);
+        assert!(judge("j", &pod(ended(0, "said")), &mut seen).is_none());
         assert_eq!(
             (seen.exit_code, seen.message.as_deref()),
             (Some(0), Some("said"))
         );
-        assert_eq!(judge("j", &pod(ended(2, "usage")), &mut seen), None);
+        assert!(judge("j", &pod(ended(2, "usage")), &mut seen).is_none());
         assert_eq!((seen.exit_code, seen.message.as_deref()), (Some(2), None));
         assert_eq!(seen.last, "container c is terminated: Error usage");
     }

@@ -8,6 +8,7 @@ use std::sync::mpsc;
 use api::config::Release;
 use release::inclusion::Cluster;
 use release::inventory::{self, Entry, Inventory, Loader, ManifestDirectory};
+use release::manifest::ObjectId;
 use release::order::{fault_of_name, is_manifest_file};
 use release::template::Values;
 use release::verification::{self, SignatureTrust};
@@ -56,6 +57,26 @@ pub enum Error {
     },
 }
 
+/// Why a release says of no other one whether it is signed.
+#[derive(Debug, thiserror::Error)]
+pub enum TrustError {
+    /// It has no policy; maybe ones of another form, each with why it is none.
+    #[error(
+        "verification is not possible: the running release has no ConfigMap with annotation {}",
+        [&[verification::ANNOTATION.to_owned()], .0.as_slice()].concat().join("; ")
+    )]
+    Find(Vec<String>),
+    /// Its manifest is not as it was.
+    #[error("{}", .0.message)]
+    Read(Box<Failure>),
+    /// It says what cannot be used. The file comes last, as clients know it.
+    #[error("{why}; file {0}", why = chassis::report::Chain(.1))]
+    Parse(String, verification::Error),
+    /// It says nothing.
+    #[error("{0}: {1} says nothing")]
+    Empty(String, ObjectId),
+}
+
 /// Threads that parse the files of a release. Nothing is applied meanwhile, and a small control
 /// plane has two cores.
 const PARSERS: usize = 2;
@@ -73,7 +94,7 @@ pub struct ReleaseFiles {
     pub release: Release,
     /// Releases from which a cluster may return to it over a minor version; else why the list
     /// cannot be read.
-    pub rollback_sources: Result<BTreeSet<Version>, String>,
+    pub rollback_sources: Result<BTreeSet<Version>, metadata::Error>,
     /// Its manifests, for the cluster that it was loaded for.
     pub inventory: Inventory,
     /// What is left out though the cluster might be meant, and what stands there twice.
@@ -112,6 +133,14 @@ fn describe(root: &Path, image: &str) -> Result<(Release, References, Metadata),
 }
 
 impl ReleaseFiles {
+    /// What the release in a directory is called, without its manifests.
+    ///
+    /// # Errors
+    /// [`Error`] but for [`Error::Manifests`].
+    pub fn describe(root: &Path, image: &str) -> Result<Release, Error> {
+        Ok(describe(root, image)?.0)
+    }
+
     /// Loads the release `image` from a directory.
     ///
     /// Shape: `manifests` and `release-manifests` below `root`. The major version that manifests
@@ -187,8 +216,7 @@ impl ReleaseFiles {
             root: root.to_owned(),
             values,
             release,
-            rollback_sources: rollback_sources
-                .map_err(|error| chassis::report::Chain(&error).to_string()),
+            rollback_sources,
             inventory,
             warnings,
         };
@@ -206,8 +234,8 @@ impl ReleaseFiles {
     /// Whose signatures of other releases count.
     ///
     /// # Errors
-    /// Why none can be verified, in one sentence.
-    pub fn trust(&self) -> Result<SignatureTrust, String> {
+    /// Why none can be verified.
+    pub fn trust(&self) -> Result<SignatureTrust, TrustError> {
         let entries = &self.inventory.entries;
         let is_one = |entry: &&Entry| {
             (entry.id.group.as_str(), entry.id.kind.as_str()) == ("", "ConfigMap")
@@ -216,32 +244,23 @@ impl ReleaseFiles {
         let Some(entry) = entries.iter().find(is_one) else {
             let policies = entries
                 .iter()
-                .filter(|entry| entry.id.kind == SIGSTORE_POLICY);
-            let policies: Vec<String> = policies
+                .filter(|entry| entry.id.kind == SIGSTORE_POLICY)
                 .map(|entry| {
                     format!(
-                        "; {} of {} asks for sigstore signatures, which this version operator \
-                         does not verify",
+                        "{} of {} asks for sigstore signatures, which this version operator does \
+                         not verify",
                         entry.id, entry.file
                     )
-                })
-                .collect();
-            return Err(format!(
-                "verification is not possible: the running release has no ConfigMap with \
-                 annotation {}{}",
-                verification::ANNOTATION,
-                policies.concat()
-            ));
+                });
+            return Err(TrustError::Find(policies.collect()));
         };
-        let manifest = self.manifest(entry).map_err(|failure| failure.message)?;
+        let manifest = self.manifest(entry);
+        let manifest = manifest.map_err(|failure| TrustError::Read(Box::new(failure)))?;
+        let file = entry.file.clone();
         match SignatureTrust::of(&[manifest]) {
             Some(Ok(trust)) => Ok(trust),
-            Some(Err(error)) => Err(format!(
-                "{}; file {}",
-                chassis::report::Chain(&error),
-                entry.file
-            )),
-            None => Err(format!("{}: {} says nothing", entry.file, entry.id)),
+            Some(Err(why)) => Err(TrustError::Parse(file, why)),
+            None => Err(TrustError::Empty(file, entry.id.clone())),
         }
     }
 

@@ -7,6 +7,7 @@
 //! - `preflighting`: another release is checked without a change
 //! - `pruning`: objects that a release dropped
 //! - `recording`: the progress record
+//! - `releases`: the state of the release
 //! - `reporting`: the status of the ClusterVersion, and how far the release is
 
 mod acceptance;
@@ -15,16 +16,16 @@ mod applying;
 mod preflighting;
 mod pruning;
 mod recording;
+mod releases;
 mod reporting;
 
 use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use api::config::{ClusterVersion, Release, cluster_version};
-use chassis::backoff::Backoff;
+use api::config::{ClusterVersion, cluster_version};
 use cluster::access::Access;
 use cluster::cache::Cache;
 use cluster::events::Recorder;
@@ -39,18 +40,17 @@ use serde_json::json;
 use tokio::time::Instant;
 use web::prometheus::MetricsServer;
 
-use self::acceptance::{FirstTry, RequestPace};
-use self::advising::Advised;
 use self::recording::KnownRecord;
-use crate::engine::{Engine, Shared};
+use self::releases::Releases;
+use crate::engine::Engine;
 use crate::metrics::VersionMetrics;
 use crate::payload::ReleaseFiles;
 use crate::retrieval::RetrievalSettings;
 use crate::watches::{ClusterVersions, OperatorView};
+use version_update::advised::Advised;
 use version_update::builder;
-use version_update::dropped::ReleaseInventory;
 use version_update::failure::Failure;
-use version_update::status;
+use version_update::release_state::ReleaseOnDisk;
 
 /// How often the status is made anew while a release is applied. It is written if it differs.
 const TICK: Duration = Duration::from_secs(1);
@@ -117,33 +117,10 @@ pub struct AdviceSettings {
     pub metrics: MetricsServer,
 }
 
-/// The release that is applied, on disk.
-#[derive(Debug)]
-struct Target {
-    root: PathBuf,
-    image: String,
-    /// Whether it is the own one.
-    is_local: bool,
-    /// Capabilities that the update to it has turned on.
-    implied: BTreeSet<String>,
-}
-
-impl Target {
-    /// The own release.
-    fn local(settings: &VersionOperatorSettings) -> Self {
-        Self {
-            root: settings.root.clone(),
-            image: settings.image.clone(),
-            is_local: true,
-            implied: BTreeSet::new(),
-        }
-    }
-}
-
-/// The release that is applied, read.
+/// A release that is read.
 #[derive(Debug)]
 struct Loaded {
-    target: Arc<Target>,
+    on_disk: Arc<ReleaseOnDisk>,
     cluster: Cluster,
     files: ReleaseFiles,
     /// What is wrong with manifests that are left out for it.
@@ -170,24 +147,15 @@ pub struct VersionOperator {
     settings: VersionOperatorSettings,
     caches: VersionCaches,
     engine: Engine,
-    shared: Shared,
     metrics: Arc<VersionMetrics>,
     recorder: Recorder,
     waker: Waker<VersionWork>,
     now: fn() -> Timestamp,
-    target: Mutex<Arc<Target>>,
-    loaded: Mutex<Option<Arc<Loaded>>>,
-    /// The own release, once it was read.
-    own: OnceLock<Release>,
-    /// Whether the release that is asked for was tried since the start.
-    first_try: FirstTry,
-    pace: Mutex<Pace>,
-    request_pace: Mutex<RequestPace>,
+    /// The state of the release.
+    releases: Mutex<Releases>,
     advised: Mutex<Advised>,
-    /// What is stored of the release that is applied.
-    inventory: Mutex<Option<ReleaseInventory>>,
-    /// The progress record, and what is stored of it.
-    record: Mutex<KnownRecord>,
+    /// What is written of the release.
+    written: Mutex<Written>,
 }
 
 /// Metrics and events, which people read besides the status.
@@ -199,12 +167,12 @@ pub struct Voice {
     pub recorder: Recorder,
 }
 
-/// How often the release was applied, and when the status was written.
-#[derive(Debug)]
-struct Pace {
-    attempt: u64,
-    failures: Backoff,
-    written: Option<Instant>,
+/// What is written of the release.
+#[derive(Debug, Default)]
+struct Written {
+    /// When the status was.
+    status: Option<Instant>,
+    record: KnownRecord,
 }
 
 impl VersionOperator {
@@ -218,51 +186,23 @@ impl VersionOperator {
         waker: Waker<VersionWork>,
         now: fn() -> Timestamp,
     ) -> Self {
-        let interval = settings.interval;
         Self {
             access,
-            target: Mutex::new(Arc::new(Target::local(&settings))),
+            releases: Mutex::new(Releases::new(&settings)),
             settings,
             caches,
-            shared: engine.shared(),
             engine,
             metrics: voice.metrics,
             recorder: voice.recorder,
             waker,
             now,
-            loaded: Mutex::default(),
-            own: OnceLock::new(),
-            first_try: FirstTry::default(),
             advised: Mutex::default(),
-            inventory: Mutex::default(),
-            record: Mutex::default(),
-            request_pace: Mutex::new(RequestPace::new(interval)),
-            pace: Mutex::new(Pace {
-                attempt: 0,
-                failures: Backoff::new(interval / 16, interval),
-                written: None,
-            }),
+            written: Mutex::default(),
         }
     }
 
     fn object(&self) -> Option<Arc<ClusterVersion>> {
         self.caches.versions.get(cluster_version::NAME)
-    }
-
-    /// The release that is applied, if it was read.
-    fn loaded(&self) -> Option<Arc<Loaded>> {
-        let loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
-        loaded.clone()
-    }
-
-    /// The own release: all that is known of it. While its files cannot be read, what the status
-    /// has of it.
-    fn own(&self) -> Release {
-        self.own.get().cloned().unwrap_or_else(|| {
-            let object = self.object();
-            let status = object.as_ref().and_then(|object| object.status.as_ref());
-            status::known_release(&self.settings.image, status)
-        })
     }
 
     /// Sets an annotation of the ClusterVersion, or removes it.
@@ -294,23 +234,9 @@ impl VersionOperator {
         }
     }
 
-    fn target(&self) -> std::sync::MutexGuard<'_, Arc<Target>> {
-        self.target.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn inventory(&self) -> std::sync::MutexGuard<'_, Option<ReleaseInventory>> {
-        let inventory = self.inventory.lock();
-        inventory.unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn request_pace(&self) -> std::sync::MutexGuard<'_, RequestPace> {
-        let pace = self.request_pace.lock();
-        pace.unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn pace(&self) -> std::sync::MutexGuard<'_, Pace> {
+    fn written(&self) -> MutexGuard<'_, Written> {
         // Nothing panics while it is held; a poisoned lock still holds whole values.
-        self.pace.lock().unwrap_or_else(PoisonError::into_inner)
+        self.written.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -342,10 +268,13 @@ impl Reconcile for VersionOperator {
 
     async fn finish(&self) {
         // What is under way was given up: the status is written however long ago it was before.
-        self.pace().written = None;
+        self.written().status = None;
         if let Err(error) = self.report().await {
             let error = chassis::report::Chain(&error).to_string();
             tracing::warn!(error, "cannot write the last status");
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -168,6 +168,7 @@ impl RenderJob {
         }
         let image = controller_image(maps.last().unwrap_or(&Value::Null));
         let image = image.map_err(|why| {
+            let why = Chain(&why);
             Rendering::failed(format!("ConfigMap {NAMESPACE}/{IMAGE_MAP}: {why}"))
         })?;
         let next = NextRelease {
@@ -200,9 +201,9 @@ impl RenderJob {
                 Ok(message) => Rendering::parse(&message),
                 Err(failure) if failure.exit_code == Some(USAGE) => Rendering::unknown(&format!(
                     "the release's machine-config controller cannot render ahead: {}",
-                    failure.why
+                    Chain(&failure.error)
                 )),
-                Err(failure) => Rendering::failed(format!("pools: {}", failure.why)),
+                Err(failure) => Rendering::failed(format!("pools: {}", Chain(&failure.error))),
             },
         )
     }
@@ -224,18 +225,28 @@ async fn remove(access: &Access) -> Result<(), wire::Error> {
     objects::delete_in_background(access, &path).await
 }
 
+/// Why the ConfigMap of images does not have the controller's.
+#[derive(Debug, thiserror::Error)]
+enum ImageError {
+    /// The ConfigMap has no list.
+    #[error("data has no key {}", IMAGES.0)]
+    FindList,
+    /// The list is none.
+    #[error("data.{}", IMAGES.0)]
+    ParseList(#[source] serde_json::Error),
+    /// The list has no such image.
+    #[error("data.{} has no image {}", IMAGES.0, IMAGES.1)]
+    FindImage,
+}
+
 /// Image of the controller in the ConfigMap of images.
-fn controller_image(map: &Value) -> Result<String, String> {
+fn controller_image(map: &Value) -> Result<String, ImageError> {
     let (key, name) = IMAGES;
     let data = map.pointer("/data").and_then(|data| data.get(key));
-    let text = data
-        .and_then(Value::as_str)
-        .ok_or_else(|| format!("data has no key {key}"))?;
-    let images: Value =
-        serde_json::from_str(text).map_err(|error| format!("data.{key}: {error}"))?;
+    let text = data.and_then(Value::as_str).ok_or(ImageError::FindList)?;
+    let images: Value = serde_json::from_str(text).map_err(ImageError::ParseList)?;
     let image = images.get(name).and_then(Value::as_str);
-    let image = image.ok_or_else(|| format!("data.{key} has no image {name}"))?;
-    Ok(image.to_owned())
+    Ok(image.ok_or(ImageError::FindImage)?.to_owned())
 }
 
 /// The Job: scheduled and limited as the controller itself is, with its service account.
@@ -321,7 +332,7 @@ mod tests {
     fn image_of_the_controller_is_found_or_its_place_is_named() {
         let map = |text: &str| json!({ "data": { "images.json": text } });
         let found = controller_image(&map(r#"{"machineConfigController":"q/mcc"}"#));
-        assert_eq!(found, Ok("q/mcc".to_owned()));
+        assert_eq!(found.unwrap(), "q/mcc");
         for (map, expected) in [
             (
                 map("{}"),
@@ -331,6 +342,7 @@ mod tests {
             (json!({}), "data has no key images.json"),
         ] {
             let why = controller_image(&map).unwrap_err();
+            let why = Chain(&why).to_string();
             assert!(why.starts_with(expected), "{why}");
         }
     }

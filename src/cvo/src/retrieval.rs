@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use chassis::report::Chain;
 use images::image::Platform;
-use images::{Credentials, Image, ImageLocation, Stores, content};
+use images::{Credentials, Image, ImageLocation, Stores, content, credentials};
 use md5::{Digest as _, Md5};
 use release::{MANIFESTS, METADATA_FILE, REFERENCES_FILE, RELEASE_MANIFESTS};
+use tokio::task::JoinError;
 use tokio::time::Instant;
 
-use crate::retrieval_job::RetrievalJob;
+use crate::retrieval_job::{RetrievalJob, RetrievalJobError};
 
 /// How releases are retrieved.
 #[derive(Debug, Clone)]
@@ -40,6 +40,47 @@ pub enum RetrievalMethod {
     },
 }
 
+/// Why a release is not on disk.
+#[derive(Debug, thiserror::Error)]
+pub enum RetrievalError {
+    /// The Job went wrong.
+    #[error(transparent)]
+    Job(#[from] RetrievalJobError),
+    /// Other releases cannot be removed.
+    #[error("directory {}", .0.display())]
+    Tidy(PathBuf, #[source] io::Error),
+    /// The credentials cannot be read.
+    #[error("{}", .0.display())]
+    ReadCredentials(PathBuf, #[source] io::Error),
+    /// They are none.
+    #[error("{}", .0.display())]
+    ParseCredentials(PathBuf, #[source] credentials::Error),
+    /// The pull spec is none.
+    #[error(transparent)]
+    ParseLocation(images::location::Error),
+    /// There is no place to unpack the image.
+    #[error("{}", .0.display())]
+    MakeDirectory(PathBuf, #[source] io::Error),
+    /// The image cannot be pulled or unpacked.
+    #[error(transparent)]
+    Pull(images::Error),
+    /// Unpacking panicked.
+    #[error(transparent)]
+    Unpack(JoinError),
+    /// The files cannot be moved to their place.
+    #[error("{}", .0.display())]
+    Move(PathBuf, #[source] io::Error),
+    /// It took too long.
+    #[error("the image was not there within {} s", .0.as_secs())]
+    Await(Duration),
+    /// The image is no release.
+    #[error(
+        "{0} is no release image: {MANIFESTS}, {RELEASE_MANIFESTS}, {METADATA_FILE} and \
+         {REFERENCES_FILE} must be in it"
+    )]
+    FindParts(String),
+}
+
 impl RetrievalSettings {
     /// Directory of a release: by the hash of its pull spec.
     pub fn root(&self, image: &str) -> PathBuf {
@@ -51,7 +92,7 @@ impl RetrievalSettings {
     /// release; all others are removed. `began` is when its verification began.
     ///
     /// # Errors
-    /// Why it could not be had, in one sentence.
+    /// All of [`RetrievalError`].
     pub async fn retrieve(
         &self,
         access: &cluster::access::Access,
@@ -59,7 +100,7 @@ impl RetrievalSettings {
         image: &str,
         kept: &Path,
         began: Instant,
-    ) -> Result<PathBuf, String> {
+    ) -> Result<PathBuf, RetrievalError> {
         let root = self.root(image);
         if is_complete(&root) {
             return Ok(root);
@@ -68,8 +109,8 @@ impl RetrievalSettings {
             match &self.method {
                 RetrievalMethod::Job(job) => {
                     let roots = (root.as_path(), kept);
-                    job.run(access, version, image, &self.directory, roots)
-                        .await
+                    let ran = job.run(access, version, image, &self.directory, roots);
+                    Ok(ran.await?)
                 }
                 RetrievalMethod::Pull {
                     credentials,
@@ -89,26 +130,18 @@ impl RetrievalSettings {
         };
         match tokio::time::timeout_at(began + self.limit, work).await {
             Ok(result) => result?,
-            Err(_) => {
-                return Err(format!(
-                    "the image was not there within {} s",
-                    self.limit.as_secs()
-                ));
-            }
+            Err(_) => return Err(RetrievalError::Await(self.limit)),
         }
         if is_complete(&root) {
             Ok(root)
         } else {
-            Err(format!(
-                "{image} is no release image: {MANIFESTS}, {RELEASE_MANIFESTS}, {METADATA_FILE} and \
-                 {REFERENCES_FILE} must be in it"
-            ))
+            Err(RetrievalError::FindParts(image.to_owned()))
         }
     }
 
     /// Removes releases that are not needed any more.
-    fn tidy(&self, kept: &Path) -> Result<(), String> {
-        let failed = |error: io::Error| format!("directory {}: {error}", self.directory.display());
+    fn tidy(&self, kept: &Path) -> Result<(), RetrievalError> {
+        let failed = |error| RetrievalError::Tidy(self.directory.clone(), error);
         std::fs::create_dir_all(&self.directory).map_err(failed)?;
         for entry in std::fs::read_dir(&self.directory).map_err(failed)? {
             let path = entry.map_err(failed)?.path();
@@ -135,20 +168,22 @@ async fn pull(
     is_insecure: bool,
     directory: &Path,
     root: &Path,
-) -> Result<(), String> {
-    let said = |error: &dyn std::error::Error| Chain(error).to_string();
+) -> Result<(), RetrievalError> {
     let credentials = match credentials {
         None => Credentials::default(),
         Some(path) => {
-            let bytes = std::fs::read(path);
-            let bytes = bytes.map_err(|error| format!("{}: {error}", path.display()))?;
-            Credentials::parse(&bytes)
-                .map_err(|error| format!("{}: {}", path.display(), said(&error)))?
+            let path = path.to_owned();
+            match std::fs::read(&path) {
+                Ok(bytes) => Credentials::parse(&bytes)
+                    .map_err(|error| RetrievalError::ParseCredentials(path, error))?,
+                Err(error) => return Err(RetrievalError::ReadCredentials(path, error)),
+            }
         }
     };
-    let location: ImageLocation = image.parse().map_err(|error| said(&error))?;
+    let location: ImageLocation = image.parse().map_err(RetrievalError::ParseLocation)?;
     let temporary = tempfile::tempdir_in(directory);
-    let temporary = temporary.map_err(|error| format!("{}: {error}", directory.display()))?;
+    let temporary =
+        temporary.map_err(|error| RetrievalError::MakeDirectory(directory.to_owned(), error))?;
     let (to, root) = (temporary.path().to_owned(), root.to_owned());
     let stores = Stores::new(credentials, is_insecure);
     // Layers are unpacked without a pause: not on the thread that renews the lease.
@@ -170,10 +205,9 @@ async fn pull(
         })
     };
     let unpacked = tokio::task::spawn_blocking(work).await;
-    let unpacked = unpacked.map_err(|error| said(&error))?;
-    let to = unpacked.map_err(|error| said(&error))?;
-    let moved = std::fs::rename(&to, &root);
-    moved.map_err(|error| format!("{}: {error}", root.display()))?;
+    let unpacked = unpacked.map_err(RetrievalError::Unpack)?;
+    let to = unpacked.map_err(RetrievalError::Pull)?;
+    std::fs::rename(&to, &root).map_err(|error| RetrievalError::Move(root, error))?;
     // It has moved: there is nothing to remove.
     drop(temporary.keep());
     Ok(())

@@ -4,7 +4,6 @@
 use std::path::Path;
 use std::time::Duration;
 
-use chassis::report::Chain;
 use cluster::access::Access;
 use cluster::{objects, path, wire};
 use k8s_openapi::api::batch::v1::Job;
@@ -14,7 +13,7 @@ use release::{MANIFESTS, RELEASE_MANIFESTS};
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
-use crate::job;
+use crate::job::{self, JobError};
 
 /// Label of the pods.
 const LABEL: (&str, &str) = ("k8s-app", "retrieve-openshift-release");
@@ -34,6 +33,23 @@ pub struct RetrievalJob {
     pub node: String,
     /// After so many seconds it is given up.
     pub deadline_secs: u64,
+}
+
+/// Why the Job has not ended well.
+#[derive(Debug, thiserror::Error)]
+pub enum RetrievalJobError {
+    /// Jobs of earlier attempts cannot be listed.
+    #[error("cannot list Jobs")]
+    List(#[source] wire::Error),
+    /// One of them cannot be deleted.
+    #[error("cannot delete Job {0}")]
+    Delete(String, #[source] wire::Error),
+    /// It is not known which priority its pod may have.
+    #[error("cannot read a PriorityClass")]
+    ReadPriority(#[source] wire::Error),
+    /// It went wrong.
+    #[error(transparent)]
+    Run(JobError),
 }
 
 impl RetrievalJob {
@@ -131,7 +147,7 @@ impl RetrievalJob {
     /// Shape: `roots` are the directories of the release and of the one that is kept.
     ///
     /// # Errors
-    /// Why it has not ended well, with the state of its pod.
+    /// All of [`RetrievalJobError`].
     pub async fn run(
         &self,
         access: &Access,
@@ -139,27 +155,24 @@ impl RetrievalJob {
         image: &str,
         directory: &Path,
         roots: (&Path, &Path),
-    ) -> Result<(), String> {
-        let failed = |what: &str, error: &wire::Error| format!("cannot {what}: {}", Chain(error));
+    ) -> Result<(), RetrievalJobError> {
         let jobs = path::namespace::<Job>(&self.namespace);
         let name = Self::name(version, image);
-        let all: Value = access
-            .get(&jobs)
-            .await
-            .map_err(|error| failed("list Jobs", &error))?;
+        let all: Value = access.get(&jobs).await.map_err(RetrievalJobError::List)?;
         let names = all.pointer("/items").and_then(Value::as_array);
         let names = names.into_iter().flatten();
         let names = names.filter_map(|job| job.pointer("/metadata/name")?.as_str());
         for old in names.filter(|name| name.starts_with("version-")) {
             let removed = objects::delete_in_background(access, &format!("{jobs}/{old}")).await;
-            removed.map_err(|error| failed(&format!("delete Job {old}"), &error))?;
+            removed.map_err(|error| RetrievalJobError::Delete(old.to_owned(), error))?;
         }
         let priority = priority_class(access).await;
-        let priority = priority.map_err(|error| failed("read a PriorityClass", &error))?;
+        let priority = priority.map_err(RetrievalJobError::ReadPriority)?;
         let object = self.object(&name, image, directory, roots, priority);
         let limit = Duration::from_secs(self.deadline_secs + 10);
         let ended = job::run(access, &self.namespace, &object, limit).await;
-        ended.map(drop).map_err(|failure| failure.why)
+        let ended = ended.map_err(|failure| RetrievalJobError::Run(failure.error));
+        ended.map(drop)
     }
 }
 

@@ -14,14 +14,16 @@ use futures::future::join_all;
 use http::StatusCode;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;
-use release::ImageDigest;
 use release::verification::SignatureTrust;
+use release::{ImageDigest, digest};
 use serde_json::Value;
-use signatures::{Keyring, store, verify};
+use signatures::verify::{Unverified, verify};
+use signatures::{Keyring, keyring, store};
 use version_update::signature_cache;
 use web::{WebClient, WebRequest};
 
 use crate::outbound;
+use crate::payload::TrustError;
 use version_update::builder::ClusterProxy;
 
 /// Namespace of the `ConfigMap`s with signatures.
@@ -57,6 +59,54 @@ pub struct Verifier<'a> {
     pub now: Timestamp,
 }
 
+/// Why an image is not verified.
+#[derive(Debug, thiserror::Error)]
+pub enum VerifyError {
+    /// The running release does not say how.
+    #[error(transparent)]
+    Trust(TrustError),
+    /// It took too long.
+    #[error("it was not verified within {} s", .0.as_secs())]
+    Await(Duration),
+    /// It is not named by digest.
+    #[error("release images that are not accessed via digest cannot be verified")]
+    FindDigest,
+    /// Its digest is none.
+    #[error(transparent)]
+    ParseDigest(digest::Error),
+    /// A keyring cannot be read.
+    #[error("{0}")]
+    ParseKeyring(String, #[source] keyring::Error),
+    /// The ClusterVersion cannot be read for its stores.
+    #[error(transparent)]
+    ReadStores(wire::Error),
+    /// The ClusterVersion has an empty list of stores.
+    #[error("spec.signatureStores is empty, and no store is asked")]
+    FindStores,
+    /// All was asked, and the signatures do not suffice: the image is refused.
+    #[error("{}", [&[why.to_string()], why.reasons.as_slice(), notes].concat().join("; "))]
+    Refused {
+        /// By which keyrings.
+        why: Unverified,
+        /// What each place had.
+        notes: Vec<String>,
+    },
+}
+
+/// Why a store cannot be asked.
+#[derive(Debug, thiserror::Error)]
+enum StoreError {
+    /// Its authority cannot be read.
+    #[error(transparent)]
+    ReadAuthority(wire::Error),
+    /// Its authority is not there.
+    #[error("ConfigMap openshift-config/{0} has no key ca-bundle.crt")]
+    FindAuthority(String),
+    /// There is no client for it.
+    #[error(transparent)]
+    MakeClient(web::Error),
+}
+
 /// A store, and the name of a ConfigMap with its authorities.
 struct Place {
     address: String,
@@ -67,22 +117,22 @@ impl Verifier<'_> {
     /// Verifies an image that is named by digest.
     ///
     /// # Errors
-    /// Why it is not verified, in one sentence that names each store that was asked.
-    pub async fn verify(&self, image: &str) -> Result<(), String> {
+    /// [`VerifyError`], but for its first two.
+    pub async fn verify(&self, image: &str) -> Result<(), VerifyError> {
         let digest = digest_of(image)?;
         let keyrings = self.trust.keyrings.iter();
         let keyrings = keyrings.map(|(name, bytes)| {
             // As clients know it: by its key in the ConfigMap.
             let name = format!("verifier-public-key-{name}");
             let ring = Keyring::parse(&name, bytes);
-            ring.map_err(|error| format!("{name}: {}", Chain(&error)))
+            ring.map_err(|error| VerifyError::ParseKeyring(name, error))
         });
         let keyrings = keyrings.collect::<Result<Vec<_>, _>>()?;
         let mut notes = Vec::new();
         let mut found = match self.of_cluster(&digest).await {
             Ok(found) => found,
             Err(why) => {
-                notes.push(format!("ConfigMaps of {NAMESPACE}: {why}"));
+                notes.push(format!("ConfigMaps of {NAMESPACE}: {}", Chain(&why)));
                 Vec::new()
             }
         };
@@ -102,30 +152,24 @@ impl Verifier<'_> {
         match verify(&digest, None, &keyrings, &found, self.now) {
             Ok(_) => {
                 if let Err(error) = self.keep(&digest, found.get(count..).unwrap_or(&[])).await {
-                    tracing::warn!(error, "cannot keep signatures in ConfigMap {CACHE}");
+                    tracing::warn!(error = %Chain(&error), "cannot keep signatures in ConfigMap {CACHE}");
                 }
                 Ok(())
             }
-            Err(error) => {
-                let mut text = error.to_string();
-                for part in error.reasons.iter().chain(&notes) {
-                    text = format!("{text}; {part}");
-                }
-                Err(text)
-            }
+            Err(why) => Err(VerifyError::Refused { why, notes }),
         }
     }
 
     /// Stores of the ClusterVersion; else those of the running release.
     ///
     /// The field is read from the object as it is served, because not every definition has it.
-    async fn places(&self) -> Result<Vec<Place>, String> {
+    async fn places(&self) -> Result<Vec<Place>, VerifyError> {
         let path = path::object::<ClusterVersion>(cluster_version::NAME);
         let object: Value = self
             .access
             .get(&path)
             .await
-            .map_err(|error| Chain(&error).to_string())?;
+            .map_err(VerifyError::ReadStores)?;
         let stores = object.pointer("/spec/signatureStores");
         let Some(stores) = stores.filter(|stores| !stores.is_null()) else {
             let stores = self.trust.stores.values();
@@ -147,7 +191,7 @@ impl Verifier<'_> {
         });
         let places: Vec<Place> = places.collect();
         if places.is_empty() {
-            return Err("spec.signatureStores is empty, and no store is asked".to_owned());
+            return Err(VerifyError::FindStores);
         }
         Ok(places)
     }
@@ -162,7 +206,7 @@ impl Verifier<'_> {
         }
         let client = match self.client(place.authority.as_deref()).await {
             Ok(client) => client,
-            Err(why) => return (Vec::new(), Some(why)),
+            Err(why) => return (Vec::new(), Some(Chain(&why).to_string())),
         };
         let (mut signatures, mut faults) = (Vec::new(), Vec::new());
         for number in 1..=LAST {
@@ -187,37 +231,33 @@ impl Verifier<'_> {
         (signatures, note)
     }
 
-    async fn client(&self, authority: Option<&str>) -> Result<WebClient, String> {
+    async fn client(&self, authority: Option<&str>) -> Result<WebClient, StoreError> {
         let own = match authority {
             None => None,
             Some(name) => Some(self.authority(name).await?),
         };
         let bundle = own.as_deref().or(self.bundle);
-        outbound::client(self.proxy, bundle).map_err(|error| Chain(&error).to_string())
+        outbound::client(self.proxy, bundle).map_err(StoreError::MakeClient)
     }
 
-    async fn authority(&self, name: &str) -> Result<String, String> {
+    async fn authority(&self, name: &str) -> Result<String, StoreError> {
         let path = path::namespaced::<ConfigMap>("openshift-config", name);
         let object: Value = self
             .access
             .get(&path)
             .await
-            .map_err(|error| Chain(&error).to_string())?;
+            .map_err(StoreError::ReadAuthority)?;
         let bundle = object.pointer("/data/ca-bundle.crt");
         let bundle = bundle.and_then(Value::as_str).map(str::to_owned);
-        bundle.ok_or_else(|| format!("ConfigMap openshift-config/{name} has no key ca-bundle.crt"))
+        bundle.ok_or_else(|| StoreError::FindAuthority(name.to_owned()))
     }
 
     /// Signatures in `ConfigMap`s.
-    async fn of_cluster(&self, digest: &ImageDigest) -> Result<Vec<Vec<u8>>, String> {
+    async fn of_cluster(&self, digest: &ImageDigest) -> Result<Vec<Vec<u8>>, wire::Error> {
         let label = wire::escape(LABEL);
         let maps = path::namespace::<ConfigMap>(NAMESPACE);
         let path = format!("{maps}?labelSelector={label}");
-        let list: Value = self
-            .access
-            .get(&path)
-            .await
-            .map_err(|error| Chain(&error).to_string())?;
+        let list: Value = self.access.get(&path).await?;
         let prefix = format!("sha256-{}", digest.hex());
         let maps = list.pointer("/items").and_then(Value::as_array);
         let entries = maps
@@ -239,13 +279,12 @@ impl Verifier<'_> {
     }
 
     /// Keeps what was read from stores, so that the next process needs none. The oldest go.
-    async fn keep(&self, digest: &ImageDigest, signatures: &[Vec<u8>]) -> Result<(), String> {
+    async fn keep(&self, digest: &ImageDigest, signatures: &[Vec<u8>]) -> Result<(), wire::Error> {
         if signatures.is_empty() {
             return Ok(());
         }
-        let said = |error: wire::Error| Chain(&error).to_string();
         let maps = Objects::<ConfigMap>::in_namespace(self.access, NAMESPACE).read_as::<Value>();
-        let map = maps.get(CACHE).await.map_err(said)?;
+        let map = maps.get(CACHE).await?;
         let mut change = signature_cache::change(map.as_ref(), LABEL, digest, signatures);
         let made = if map.is_some() {
             maps.patch(CACHE, &change).await
@@ -260,18 +299,14 @@ impl Verifier<'_> {
             }
             maps.create(&change).await
         };
-        made.map(drop).map_err(said)
+        made.map(drop)
     }
 }
 
 /// The digest that an image is named by.
-fn digest_of(image: &str) -> Result<ImageDigest, String> {
-    let Some((_, digest)) = image.rsplit_once('@') else {
-        return Err(
-            "release images that are not accessed via digest cannot be verified".to_owned(),
-        );
-    };
-    digest.parse().map_err(|error| Chain(&error).to_string())
+fn digest_of(image: &str) -> Result<ImageDigest, VerifyError> {
+    let (_, digest) = image.rsplit_once('@').ok_or(VerifyError::FindDigest)?;
+    digest.parse().map_err(VerifyError::ParseDigest)
 }
 
 #[cfg(test)]
@@ -332,23 +367,24 @@ mod tests {
             ]
         );
         assert_eq!(
-            missing,
+            missing.to_string(),
             "ConfigMap openshift-config/one has no key ca-bundle.crt"
         );
-        assert_eq!(bundle, Ok("PEM".to_owned()));
+        assert_eq!(bundle.unwrap(), "PEM");
     }
 
     #[test]
     fn image_is_verified_by_its_digest() {
         let digest = ImageDigest::of(b"x");
-        assert_eq!(digest_of(&format!("q/r:1@{digest}")), Ok(digest));
+        assert_eq!(digest_of(&format!("q/r:1@{digest}")).unwrap(), digest);
         assert_eq!(
-            digest_of("q/r:1").unwrap_err(),
+            digest_of("q/r:1").unwrap_err().to_string(),
             "release images that are not accessed via digest cannot be verified"
         );
         assert!(
             digest_of("q/r@sha256:1")
                 .unwrap_err()
+                .to_string()
                 .contains("is no digest")
         );
     }

@@ -43,12 +43,45 @@ pub struct Injected {
     pub scaled: Vec<ObjectId>,
 }
 
+/// Why a manifest does not get what it asks the cluster for.
+#[derive(Debug, thiserror::Error)]
+pub enum InjectionError {
+    /// The proxy is asked for a container that there is not.
+    #[error("requested injection for non-existent container: {name:?}")]
+    FindContainer {
+        /// Its name.
+        name: String,
+    },
+    /// A configuration has something else where the TLS profile belongs.
+    #[error("data.{key}: servingInfo is no object")]
+    ReadServingInfo {
+        /// The configuration's key.
+        key: String,
+    },
+    /// A configuration cannot be printed as JSON.
+    #[error("data.{key}")]
+    PrintJson {
+        /// Its key.
+        key: String,
+        /// Why.
+        source: serde_json::Error,
+    },
+    /// A configuration cannot be printed as YAML.
+    #[error("data.{key}")]
+    PrintYaml {
+        /// Its key.
+        key: String,
+        /// Why.
+        source: serde_saphyr::SerializeError,
+    },
+}
+
 /// The object of a manifest as it is applied: with its owner and with what it asks the cluster for;
 /// of a ClusterOperator its metadata.
 ///
 /// # Errors
-/// What it asks for that cannot be, in a sentence.
-pub fn wanted(entry: &Entry, object: Value, injected: &Injected) -> Result<Value, String> {
+/// All of [`InjectionError`].
+pub fn wanted(entry: &Entry, object: Value, injected: &Injected) -> Result<Value, InjectionError> {
     let mut object = prepare(entry, object, &injected.owner);
     if is_operator(&entry.id) {
         return Ok(operator_metadata(&object));

@@ -9,12 +9,17 @@
 //! - [`dropped`]: objects that a release before had
 //! - [`overrides`]: what an administrator takes from the release, and for how long
 //! - [`precondition`], [`upgradeable`]: what speaks against another release
+//! - [`release_state`]: the state of a release, as a machine
+//! - [`acceptance`]: whether another release is accepted
 //! - [`preflight`]: what would fail of another release
 //! - [`signature_cache`]: which signatures of releases are kept in the cluster
 //! - [`series`]: what metrics show of it
-//! - [`advice`], [`risk`], [`alert`]: which updates the service advises, and which risks apply
+//! - [`advice`], [`risk`], [`alert`], [`advised`]: which updates the service advises, and which
+//!   risks apply
 
+pub mod acceptance;
 pub mod advice;
+pub mod advised;
 pub mod alert;
 pub mod builder;
 pub mod dropped;
@@ -24,6 +29,7 @@ pub mod overrides;
 pub mod precondition;
 pub mod preflight;
 pub mod progress;
+pub mod release_state;
 pub mod report;
 pub mod risk;
 pub mod series;

@@ -7,7 +7,7 @@ use api::config::{
     ClusterConditionType, ClusterVersion, ClusterVersionStatus, ConditionalUpdate, HistoryState,
     RecommendationType, Release,
 };
-use release::metadata::ROLLBACK_FROM;
+use release::metadata::{self, ROLLBACK_FROM};
 use release::pull_spec::is_same_image;
 use release::{METADATA_FILE, Version};
 
@@ -37,7 +37,7 @@ const RECOMMENDED: &str = "ClusterVersionRecommendedUpdate";
 pub fn check(
     object: &ClusterVersion,
     target: &Release,
-    sources: &Result<BTreeSet<Version>, String>,
+    sources: &Result<BTreeSet<Version>, metadata::Error>,
 ) -> Vec<Finding> {
     let status = object.status.clone().unwrap_or_default();
     let wanted = match target.version.parse::<Version>() {
@@ -113,7 +113,7 @@ fn warning(check: &'static str, reason: &str, message: String) -> Finding {
 fn rollback(
     status: &ClusterVersionStatus,
     target: &Release,
-    sources: &Result<BTreeSet<Version>, String>,
+    sources: &Result<BTreeSet<Version>, metadata::Error>,
     wanted: &Version,
     current: &Version,
 ) -> Option<Finding> {
@@ -149,7 +149,10 @@ fn rollback(
                 Ok(sources) if is_one_major && sources.contains(current) => return None,
                 Ok(sources) if sources.is_empty() || !is_one_major => String::new(),
                 Ok(_) => format!(" ({ROLLBACK_FROM} of {wanted} does not list {current})"),
-                Err(why) => format!(" ({wanted}: {METADATA_FILE}: {why})"),
+                Err(why) => {
+                    let why = display::Chain(why);
+                    format!(" ({wanted}: {METADATA_FILE}: {why})")
+                }
             };
             format!(
                 "{wanted} is less than the current target {current} and matches the cluster's \

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use api::ConditionStatus;
 use api::config::Release;
 use jiff::Timestamp;
 use release::capability::Capabilities;
@@ -22,10 +21,6 @@ const NO_PLACE: &str = "other";
 pub struct Report {
     /// The release that is applied; none before it was read.
     pub accepted: Option<Accepted>,
-    /// The release that is applied where it is not the own one.
-    pub target: Option<TargetRelease>,
-    /// How far the release that is asked for has come.
-    pub step: Option<AcceptanceStep>,
     /// Why the release's files cannot be read, or some of them.
     pub unreadable: Option<Failure>,
     /// Whether all of it was applied once since the process started.
@@ -61,30 +56,6 @@ struct Pass {
     done: BTreeSet<usize>,
 }
 
-/// A release that was accepted in place of the own one.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct TargetRelease {
-    /// What it is called.
-    pub release: Release,
-    /// Whether its signature was verified.
-    pub is_verified: bool,
-    /// What spoke against it.
-    pub accepted_risks: String,
-}
-
-/// A step on the way to another release, as `ReleaseAccepted` has it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AcceptanceStep {
-    /// Pull spec of the release.
-    pub image: String,
-    /// The step's name.
-    pub reason: &'static str,
-    /// False if it failed, unknown while it is under way.
-    pub status: ConditionStatus,
-    /// What is done, or why it failed.
-    pub message: String,
-}
-
 /// A release that was read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Accepted {
@@ -97,16 +68,9 @@ pub struct Accepted {
 }
 
 impl Report {
-    /// The release that is applied, where `own` is the own one.
-    pub fn release<'a>(&'a self, own: &'a Release) -> &'a Release {
-        let target = self.target.as_ref();
-        target.map_or(own, |target| &target.release)
-    }
-
-    /// Another release is applied from now on; none: the own one.
-    pub fn retarget(&mut self, target: Option<TargetRelease>) {
+    /// Another release is applied from now on.
+    pub fn restart(&mut self) {
         *self = Self {
-            target,
             checkpoint: self.checkpoint.clone(),
             deletions: std::mem::take(&mut self.deletions),
             ..Self::default()

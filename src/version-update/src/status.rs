@@ -21,6 +21,7 @@ use crate::advice::Advice;
 use crate::failure;
 use crate::history;
 use crate::overrides::{self, Overridden};
+use crate::release_state::ReleaseState;
 use crate::report::Report;
 use crate::risk::{self, KnownUpdates, QueryCache};
 use crate::upgradeable::{self, UpgradeInputs, UpgradeRisk};
@@ -71,6 +72,8 @@ pub fn known_release(image: &str, status: Option<&ClusterVersionStatus>) -> Rele
 pub struct VersionFacts<'a> {
     /// What the engine has come to.
     pub report: &'a Report,
+    /// Which release is applied, and which one is asked for.
+    pub state: &'a ReleaseState,
     /// The release that this program belongs to.
     pub own: &'a Release,
     /// What speaks against updates to another minor release, as of [`opposition`].
@@ -92,18 +95,18 @@ impl VersionFacts<'_> {
     }
 }
 
-/// What speaks against updates to another minor release, while `report` is reported.
+/// What speaks against updates to another minor release, while `report` is reported in `state`.
 pub fn opposition(
     object: &ClusterVersion,
-    report: &Report,
+    (report, state): (&Report, &ReleaseState),
     own: &Release,
     inputs: &UpgradeInputs,
     now: Timestamp,
 ) -> Vec<UpgradeRisk> {
-    let own = report.release(own);
+    let own = state.release(own);
     let status = object.status.as_ref();
     let mut history = status.map_or_else(Vec::new, |status| status.history.clone());
-    record(&mut history, report, own, now);
+    record(&mut history, (report, state), own, now);
     let mut spec = object.spec.clone();
     spec.overrides = overrides::in_force(object, now);
     let is_updating = !is_settled(&history, own);
@@ -112,8 +115,13 @@ pub fn opposition(
 }
 
 /// Takes over into the history how far a release is.
-fn record(history: &mut Vec<HistoryEntry>, report: &Report, own: &Release, now: Timestamp) {
-    let target = report.target.as_ref();
+fn record(
+    history: &mut Vec<HistoryEntry>,
+    (report, state): (&Report, &ReleaseState),
+    own: &Release,
+    now: Timestamp,
+) {
+    let target = state.accepted();
     history::merge(
         history,
         own,
@@ -138,15 +146,17 @@ pub fn next(
     facts: &VersionFacts<'_>,
     now: Timestamp,
 ) -> ClusterVersionStatus {
-    let VersionFacts { report, own, .. } = *facts;
+    let VersionFacts {
+        report, state, own, ..
+    } = *facts;
     let mut status = object.status.clone().unwrap_or_default();
     let (faults, request) = validate(object, own);
-    let own = report.release(own);
+    let own = state.release(own);
     let desired = std::mem::replace(&mut status.desired, own.clone());
     if facts.is_open() && (&desired.image, &desired.version) == (&own.image, &own.version) {
         describe(&mut status.desired, desired);
     }
-    record(&mut status.history, report, own, now);
+    record(&mut status.history, (report, state), own, now);
     if let Some(accepted) = &report.accepted {
         status.observed_generation = accepted.generation;
         status.version_hash.clone_from(&accepted.version_hash);
@@ -162,7 +172,7 @@ pub fn next(
     for name in OBSOLETE {
         conditions.remove(&ClusterConditionType::from(name.to_owned()));
     }
-    accept(&mut conditions, report, own, &request);
+    accept(&mut conditions, (report, state), own, &request);
     conditions.invalid(&faults);
     conditions.retrieved(facts.advice);
     if let Some(accepted) = &report.accepted {
@@ -216,6 +226,20 @@ pub fn next(
     };
     oppose(&mut conditions, object, facts);
     status
+}
+
+/// Whether nothing but the text of `Progressing` differs, as it does with each manifest.
+pub fn differ_in_counts_only(one: &ClusterVersionStatus, other: &ClusterVersionStatus) -> bool {
+    let without = |status: &ClusterVersionStatus| {
+        let mut status = status.clone();
+        for condition in &mut status.conditions {
+            if condition.r#type == ClusterConditionType::Progressing {
+                condition.message.clear();
+            }
+        }
+        status
+    };
+    without(one) == without(other)
 }
 
 /// What keeps objects from the release, and the cluster from another minor release.
@@ -295,7 +319,7 @@ fn name_of(release: &Release) -> String {
 
 fn accept(
     conditions: &mut Conditions<'_>,
-    report: &Report,
+    (report, state): (&Report, &ReleaseState),
     own: &Release,
     request: &WantedRelease,
 ) {
@@ -308,7 +332,7 @@ fn accept(
         WantedRelease::Other(release) if release.image != own.image => Some(release),
         WantedRelease::Own | WantedRelease::Other(_) => None,
     };
-    let step = report.step.as_ref();
+    let step = state.step();
     let step = step.filter(|step| other.is_some_and(|other| step.image == other.image));
     // Another release may be the way out of one that cannot be read.
     match (step, &report.unreadable) {

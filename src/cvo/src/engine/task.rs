@@ -3,6 +3,7 @@
 use std::sync::PoisonError;
 use std::time::Duration;
 
+use chassis::report::Chain;
 use cluster::apply::Error as ApplyError;
 use release::graph::{Ordering, Task};
 use release::inventory::{CREATE_ONLY, Entry};
@@ -285,7 +286,7 @@ impl Pass<'_> {
     /// The object of a manifest as it is applied.
     fn wanted(&self, entry: &Entry, manifest: Value, name: &str) -> Result<Value, Failure> {
         builder::wanted(entry, manifest, &self.context.injected)
-            .map_err(|why| Failure::update(name, &why).of_file(&entry.file))
+            .map_err(|why| Failure::update(name, &Chain(&why).to_string()).of_file(&entry.file))
     }
 
     /// Applies an object, and removes what others have added where it does not belong. The object

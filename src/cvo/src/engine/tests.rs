@@ -103,7 +103,7 @@ async fn pass(files: &[(&str, Value)], calls: Vec<Call>) -> (bool, Vec<Failure>)
     let is_done = script
         .drive(Box::pin(engine.run(&files, &entries, &context)))
         .await;
-    let failures = engine.shared().lock().shown();
+    let failures = engine.report().shown();
     (is_done, failures)
 }
 

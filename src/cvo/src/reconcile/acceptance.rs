@@ -2,14 +2,10 @@
 //! Whatever fails, the running release goes on being applied.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
-use api::ConditionStatus;
 use api::config::{ClusterVersion, HistoryState, Release};
-use chassis::backoff::Backoff;
 use chassis::report::Chain;
 use cluster::{path, wire};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -20,88 +16,30 @@ use release::inventory::Entry;
 
 use tokio::time::Instant;
 
-use super::{Loaded, Target, VersionOperator, VersionWork};
-use crate::events::VersionEvent;
-use crate::payload::ReleaseFiles;
-use crate::verifier::Verifier;
+use super::releases::own_on_disk;
+use super::{Loaded, VersionOperator};
+use crate::payload::{self, ReleaseFiles};
+use crate::retrieval::RetrievalError;
+use crate::verifier::{Verifier, VerifyError};
+use version_update::acceptance::{Checkup, RetrievedRelease};
 use version_update::builder::ClusterProxy;
 use version_update::precondition;
-use version_update::report::{AcceptanceStep, TargetRelease};
+use version_update::release_state::{Asked, ReleaseEvent, ReleaseState, ReleaseTask, ReleaseWait};
 use version_update::risk;
-use version_update::validation::{WantedRelease, validate};
+use version_update::validation::validate;
 
 /// How long verification may take, as a share of the time for all of the retrieval.
 const VERIFICATION_SHARE: u32 = 2;
 
-/// When a release is tried again that was refused.
-///
-/// What keeps it back is outside as a rule, such as a registry, and its end is not seen here. So
-/// the longest delay is a quarter of the interval, a minute at most.
-#[derive(Debug)]
-pub(super) struct RequestPace {
-    /// What was tried last: the generation of the ClusterVersion, and the image.
-    tried: Option<(Option<i64>, String)>,
-    backoff: Backoff,
-}
-
-impl RequestPace {
-    pub(super) fn new(interval: Duration) -> Self {
-        Self {
-            tried: None,
-            backoff: Backoff::new(interval / 16, interval / 4),
-        }
-    }
-
-    /// Counts a refusal. Another request starts with the shortest delay.
-    fn next_delay(&mut self, object: &ClusterVersion, image: &str) -> Duration {
-        let tried = Some((object.metadata.generation, image.to_owned()));
-        if self.tried != tried {
-            self.tried = tried;
-            self.backoff.reset();
-        }
-        self.backoff.next_delay()
-    }
-}
-
-/// Holds the own release back after a start, until another one was tried whose application had
-/// begun.
-#[derive(Debug, Default)]
-pub(super) struct FirstTry {
-    has_tried: AtomicBool,
-    is_held: AtomicBool,
-}
-
-impl FirstTry {
-    /// Whether the own release has to wait; `has_begun` says that another one's application had.
-    pub(super) fn holds(&self, has_begun: bool) -> bool {
-        // Noted first: a try that ends in between must see it.
-        self.is_held.store(has_begun, Ordering::SeqCst);
-        let holds = has_begun && !self.has_tried.load(Ordering::SeqCst);
-        if !holds {
-            self.is_held.store(false, Ordering::SeqCst);
-        }
-        holds
-    }
-
-    /// Notes that a request was tried. True if the own release waited for that.
-    fn tried(&self) -> bool {
-        self.has_tried.store(true, Ordering::SeqCst);
-        self.is_held.swap(false, Ordering::SeqCst)
-    }
-}
-
-/// Why a release was not accepted: the step, and what is said of it.
-struct Refusal {
-    step: &'static str,
-    message: String,
-}
-
-/// A release whose image is on disk.
-pub(super) struct Retrieved {
-    pub(super) root: PathBuf,
-    is_verified: bool,
-    /// What was overridden.
-    risk: Option<String>,
+/// Why a release is not on disk as one that may be applied.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum RetrieveError {
+    /// It is not verified.
+    #[error("The update cannot be verified")]
+    Verify(#[source] VerifyError),
+    /// It cannot be brought to disk.
+    #[error("Unable to download and prepare the update")]
+    Retrieve(#[source] RetrievalError),
 }
 
 impl VersionOperator {
@@ -111,186 +49,118 @@ impl VersionOperator {
             // The running release says whose signatures count. It wakes this key once it is read.
             return Ok(Next::Settled);
         };
-        let own = self.own();
-        let wanted = match validate(&object, &own).1 {
-            WantedRelease::Own => own.clone(),
-            WantedRelease::Other(release) => release,
+        let update = object.spec.desired_update.as_ref();
+        let history = object.status.iter().flat_map(|status| &status.history);
+        let asked = Asked {
+            wanted: validate(&object, &self.own()).1,
+            own: own_on_disk(&self.settings),
+            is_forced: update.is_some_and(|update| update.force),
+            generation: object.metadata.generation,
+            has_completed: history
+                .clone()
+                .any(|entry| entry.state == HistoryState::Completed),
         };
-        if wanted.image == running.target.image {
-            self.shared.lock().step = None;
-            return Ok(self.tried(Next::Settled));
-        }
-        let status = object.status.clone().unwrap_or_default();
-        let mut history = status.history.iter();
-        if !history.any(|entry| entry.state == HistoryState::Completed) {
-            tracing::info!("the first release is applied before another one is accepted");
-            return Ok(self.tried(Next::After(self.settings.interval)));
-        }
-        if wanted.image == own.image {
-            self.switch(Target::local(&self.settings), None);
-            return Ok(self.tried(Next::Settled));
-        }
-        let accepted = tokio::select! {
-            accepted = self.try_accept(&object, &wanted, &running) => accepted?,
+        let task = self.tell(&object, ReleaseEvent::Asked(asked));
+        let wait = tokio::select! {
+            wait = self.carry_out(&object, &running, task) => wait?,
             // Another release, or none, is asked for now.
-            () = self.replaced(&object) => return Ok(Next::After(Duration::ZERO)),
+            () = self.replaced(&object) => ReleaseWait::Nothing,
         };
-        match accepted {
-            Ok(()) => Ok(self.tried(Next::Settled)),
-            Err(Refusal { step, message }) => {
-                self.say(&object, &VersionEvent::refused(step, &message));
-                self.step(&wanted, step, ConditionStatus::False, message);
-                let delay = self.request_pace().next_delay(&object, &wanted.image);
-                Ok(self.tried(Next::After(delay)))
-            }
-        }
+        Ok(self.wait(wait))
     }
 
-    /// Notes that a request was tried since the start, for the release that waits for that.
-    fn tried(&self, next: Next) -> Next {
-        // A pass that has failed keeps its delay.
-        if self.first_try.tried() {
-            self.waker.wake(vec![VersionWork::Release]);
-        }
-        self.waker.wake(vec![VersionWork::Status]);
-        next
-    }
-
-    fn say(&self, object: &ClusterVersion, event: &VersionEvent) {
-        event.say(&self.recorder, object, (self.now)());
-    }
-
-    fn step(&self, wanted: &Release, reason: &'static str, status: ConditionStatus, text: String) {
-        self.shared.lock().step = Some(AcceptanceStep {
-            image: wanted.image.clone(),
-            reason,
-            status,
-            message: text,
-        });
-    }
-
-    async fn try_accept(
+    /// Does what the state leads to, until it waits.
+    async fn carry_out(
         &self,
         object: &ClusterVersion,
-        wanted: &Release,
         running: &Loaded,
-    ) -> Result<Result<(), Refusal>, wire::Error> {
-        let Release { version, image, .. } = wanted;
-        let named = format!("version={version:?} image={image:?}");
-        let update = object.spec.desired_update.as_ref();
-        let is_forced = update.is_some_and(|update| update.force);
-        let begun = format!("Retrieving and verifying payload {named}");
-        tracing::info!(version, image, is_forced, "retrieving a release");
-        self.say(object, &VersionEvent::Retrieving(begun.clone()));
-        self.step(wanted, "RetrievePayload", ConditionStatus::Unknown, begun);
-        let retrieved = match self.retrieve(wanted, running, is_forced).await? {
-            Ok(retrieved) => retrieved,
-            Err(why) => {
-                return Ok(Err(Refusal {
-                    step: "RetrievePayload",
-                    message: format!("Retrieving payload failed {named} failure={why}"),
-                }));
-            }
-        };
-        if let Some(risk) = &retrieved.risk {
-            self.say(object, &VersionEvent::Unverified(risk.clone()));
+        mut task: ReleaseTask,
+    ) -> Result<ReleaseWait, wire::Error> {
+        loop {
+            let state = self.releases().state.clone();
+            task = match (task, state) {
+                (ReleaseTask::Wait(wait), _) => return Ok(wait),
+                (ReleaseTask::Retrieve, ReleaseState::Retrieving(_, request)) => {
+                    let Release { version, image, .. } = &request.release;
+                    let is_forced = request.is_forced;
+                    tracing::info!(version, image, is_forced, "retrieving a release");
+                    let retrieved = self.retrieve(&request.release, running, is_forced).await?;
+                    let event = match retrieved {
+                        Ok(retrieved) => ReleaseEvent::Retrieved(retrieved),
+                        Err(why) => ReleaseEvent::NotRetrieved(Chain(&why).to_string()),
+                    };
+                    self.tell(object, event)
+                }
+                (ReleaseTask::Check, ReleaseState::Checking(_, request, retrieved)) => {
+                    let asked = &request.release;
+                    self.examine(object, running, asked, &retrieved).await?
+                }
+                // What else there is belongs to the release that is applied.
+                _ => return Ok(ReleaseWait::Change),
+            };
         }
-        self.say(
-            object,
-            &VersionEvent::Loading(format!("Loading payload {named}")),
-        );
-        let files = match self.load(&retrieved, wanted).await? {
+    }
+
+    /// Loads a release and tells what is found. If it is accepted, it is not loaded once more.
+    async fn examine(
+        &self,
+        object: &ClusterVersion,
+        running: &Loaded,
+        asked: &Release,
+        retrieved: &RetrievedRelease,
+    ) -> Result<ReleaseTask, wire::Error> {
+        let (cluster, files) = match self.load(&retrieved.root, asked).await? {
             Ok(loaded) => loaded,
             Err(why) => {
-                return Ok(Err(Refusal {
-                    step: "LoadPayload",
-                    message: format!("Loading payload failed {named} failure={why}"),
-                }));
+                let why = Chain(&why).to_string();
+                return Ok(self.tell(object, ReleaseEvent::NotLoaded(why)));
             }
         };
-        let found = &files.1.release;
-        if !version.is_empty() && found.version != *version {
-            return Ok(Err(Refusal {
-                step: "VerifyPayloadVersion",
-                message: format!(
-                    "Verifying payload failed {named} failure=release image version {} does not \
-                     match the expected upstream version {version}",
-                    found.version
-                ),
-            }));
-        }
         // As it is now: the retrieval took a while.
         let now = self.object();
-        let findings = {
-            let sources = &files.1.rollback_sources;
-            precondition::check(now.as_deref().unwrap_or(object), found, sources)
+        let now = now.as_deref().unwrap_or(object);
+        let checkup = Checkup {
+            found: files.release.clone(),
+            findings: precondition::check(now, &files.release, &files.rollback_sources),
+            exposed: self.exposed(object, &asked.image),
+            implied: self.implied(running, &files),
         };
-        let text = precondition::summary(&findings, is_forced);
-        if !is_forced && findings.iter().any(|finding| finding.is_blocking) {
-            let why = text.unwrap_or_default();
-            return Ok(Err(Refusal {
-                step: "PreconditionChecks",
-                message: format!("Preconditions failed for payload loaded {named}: {why}"),
-            }));
+        let task = self.tell(object, ReleaseEvent::Checked(checkup));
+        let mut releases = self.releases();
+        if releases.state.request().is_none() {
+            let on_disk = Arc::clone(releases.state.on_disk());
+            if let Some(accepted) = &on_disk.accepted {
+                tracing::info!(
+                    version = files.release.version,
+                    image = on_disk.image,
+                    risks = accepted.accepted_risks,
+                    "accepted a release"
+                );
+            }
+            releases.keep(Loaded {
+                on_disk,
+                cluster,
+                files,
+                fault: None,
+            });
         }
-        let passed = format!("Preconditions passed for payload loaded {named}");
-        let checked = text.clone();
-        let checked = checked.map_or(VersionEvent::Passed(passed), VersionEvent::Warned);
-        self.say(object, &checked);
-        let risks: Vec<String> = retrieved.risk.into_iter().chain(text).collect();
-        let target = TargetRelease {
-            release: found.clone(),
-            is_verified: retrieved.is_verified,
-            accepted_risks: self.with_accepted(object, image, &risks.join("\n")),
-        };
-        tracing::info!(
-            version = found.version,
+        Ok(task)
+    }
+
+    /// Accepted risks that a release is exposed to.
+    fn exposed(&self, object: &ClusterVersion, image: &str) -> Option<String> {
+        let report = self.engine.report().clone();
+        let state = self.releases().state.clone();
+        let opposition = self.opposition(object, (&report, &state));
+        let own = self.own();
+        let advised = self.advised_with(&opposition, &state.release(&own).version);
+        let (_, offers) = advised.advice.as_ref()?.found.as_ref()?;
+        risk::acceptance(
+            offers,
             image,
-            risks = target.accepted_risks,
-            "accepted a release"
-        );
-        let loaded = VersionEvent::Accepted(format!("Payload loaded {named}"));
-        self.say(object, &loaded);
-        let implied = self.implied(running, &files.1);
-        let target_files = Target {
-            root: retrieved.root,
-            image: image.clone(),
-            is_local: false,
-            implied,
-        };
-        self.switch(target_files, Some(target));
-        Ok(Ok(()))
-    }
-
-    /// What is recorded of a release: what was overridden, and risks that were accepted.
-    fn with_accepted(&self, object: &ClusterVersion, image: &str, overridden: &str) -> String {
-        let report = self.shared.lock().clone();
-        let opposition = self.opposition(object, &report);
-        let current = report.release(&self.own()).version.clone();
-        let advised = self.advised_with(&opposition, &current);
-        let found = advised.advice.as_ref();
-        let found = found.and_then(|advice| advice.found.as_ref());
-        let accepted = risk::accepted(&object.spec);
-        let exposed = found
-            .and_then(|(_, offers)| risk::acceptance(offers, image, &advised.queries, &accepted));
-        match (overridden, exposed) {
-            (_, None) => overridden.to_owned(),
-            ("", Some(exposed)) => format!("The target release {image} is {exposed}"),
-            (_, Some(exposed)) => format!("{overridden}; It is {exposed}"),
-        }
-    }
-
-    /// Applies another release from now on.
-    fn switch(&self, target: Target, release: Option<TargetRelease>) {
-        self.shared.lock().retarget(release);
-        *self.target() = Arc::new(target);
-        *self
-            .loaded
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner) = None;
-        self.pace().attempt = 0;
-        self.waker
-            .wake(vec![VersionWork::Release, VersionWork::Status]);
+            &advised.queries,
+            &risk::accepted(&object.spec),
+        )
     }
 
     /// Verifies a release and has it on disk; else why not.
@@ -299,46 +169,48 @@ impl VersionOperator {
         wanted: &Release,
         running: &Loaded,
         is_forced: bool,
-    ) -> Result<Result<Retrieved, String>, wire::Error> {
+    ) -> Result<Result<RetrievedRelease, RetrieveError>, wire::Error> {
         let Release { version, image, .. } = wanted;
         let began = Instant::now();
         let limit = self.settings.retrieval.limit / VERIFICATION_SHARE;
         let verified = tokio::time::timeout(limit, self.verify(image, running)).await;
         let verified = match verified {
             Ok(verified) => verified?,
-            Err(_) => Err(format!("it was not verified within {} s", limit.as_secs())),
+            Err(_) => Err(VerifyError::Await(limit)),
         };
-        let risk = match &verified {
+        let is_verified = verified.is_ok();
+        let risk = match verified {
             Ok(()) => None,
             Err(why) if is_forced => Some(format!(
                 "Target release version={version:?} image={image:?} cannot be verified, but \
-                 continuing anyway because the update was forced: {why}"
+                 continuing anyway because the update was forced: {}",
+                Chain(&why)
             )),
-            Err(why) => return Ok(Err(format!("The update cannot be verified: {why}"))),
+            Err(why) => return Ok(Err(RetrieveError::Verify(why))),
         };
-        let kept = &running.target.root;
+        let kept = &running.on_disk.root;
         let root = self
             .settings
             .retrieval
             .retrieve(&self.access, version, image, kept, began)
             .await;
         Ok(root
-            .map(|root| Retrieved {
+            .map(|root| RetrievedRelease {
                 root,
-                is_verified: verified.is_ok(),
+                is_verified,
                 risk,
             })
-            .map_err(|why| format!("Unable to download and prepare the update: {why}")))
+            .map_err(RetrieveError::Retrieve))
     }
 
     async fn verify(
         &self,
         image: &str,
         running: &Loaded,
-    ) -> Result<Result<(), String>, wire::Error> {
+    ) -> Result<Result<(), VerifyError>, wire::Error> {
         let trust = match running.files.trust() {
             Ok(trust) => trust,
-            Err(why) => return Ok(Err(why)),
+            Err(why) => return Ok(Err(VerifyError::Trust(why))),
         };
         let (proxy, bundle) = self.outbound().await?;
         let verifier = Verifier {
@@ -361,37 +233,32 @@ impl VersionOperator {
         Ok((proxy.unwrap_or_default(), bundle))
     }
 
-    /// Loads a release for this cluster, once to learn its version, by which feature gates are.
+    /// Loads a release for this cluster.
     pub(super) async fn load(
         &self,
-        retrieved: &Retrieved,
+        root: &Path,
         wanted: &Release,
-    ) -> Result<Result<(Cluster, ReleaseFiles), String>, wire::Error> {
-        let load = |cluster: &Cluster| {
-            // A manifest of a capability that this program does not know is not left out.
-            let cluster = Cluster {
-                capabilities: None,
-                ..cluster.clone()
-            };
-            ReleaseFiles::load(&retrieved.root, &wanted.image, &cluster)
-                .map_err(|error| Chain(&error).to_string())
+    ) -> Result<Result<(Cluster, ReleaseFiles), payload::Error>, wire::Error> {
+        // Gates are those of its version.
+        let described = ReleaseFiles::describe(root, &wanted.image);
+        let version = match described {
+            Ok(release) => release.version,
+            Err(error) => return Ok(Err(error)),
         };
-        let cluster = self.cluster(None).await?;
-        let files = match load(&cluster) {
-            Ok(files) => files,
-            Err(why) => return Ok(Err(why)),
+        let cluster = self.cluster(&version).await?;
+        // A manifest of a capability that this program does not know is not left out.
+        let asked = Cluster {
+            capabilities: None,
+            ..cluster.clone()
         };
-        let gated = self.cluster(Some(&files.release.version)).await?;
-        if gated.gates == cluster.gates {
-            return Ok(Ok((cluster, files)));
-        }
-        Ok(load(&gated).map(|files| (gated, files)))
+        let files = ReleaseFiles::load(root, &wanted.image, &asked);
+        Ok(files.map(|files| (cluster, files)))
     }
 
     /// Capabilities that the next release turns on.
     pub(super) fn implied(&self, running: &Loaded, next: &ReleaseFiles) -> BTreeSet<String> {
         let enabled = {
-            let report = self.shared.lock();
+            let report = self.engine.report();
             let accepted = report.accepted.as_ref();
             accepted.map(|accepted| accepted.capabilities.enabled.clone())
         };
@@ -407,48 +274,5 @@ impl VersionOperator {
         let next = next.inventory.entries.iter();
         let next = next.map(|entry| (&entry.id, names(entry)));
         implied_by_update(applied, next, &enabled)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use api::config::ClusterVersionSpec;
-
-    use super::*;
-
-    #[test]
-    fn only_a_release_that_waits_goes_on_when_another_one_was_tried() {
-        let first = FirstTry::default();
-        assert!(!first.holds(false));
-        assert!(!first.tried());
-        assert!(!first.holds(true));
-        let first = FirstTry::default();
-        assert!(first.holds(true));
-        assert!(first.tried());
-        assert!(!first.tried() && !first.holds(true));
-    }
-
-    /// A refused release is tried again soon. Row 12 of `docs/reference/known-weaknesses.md`,
-    /// "Version operator".
-    #[test]
-    fn refused_release_is_tried_again_within_a_quarter_of_the_interval() {
-        let mut pace = RequestPace::new(Duration::from_mins(4));
-        let object = |generation| {
-            let mut object = ClusterVersion::new("version", ClusterVersionSpec::default());
-            object.metadata.generation = Some(generation);
-            object
-        };
-        let mut after = |generation, image: &str| {
-            let delay = pace.next_delay(&object(generation), image);
-            delay.as_secs_f64()
-        };
-        for longest in [15.0, 30.0, 60.0, 60.0, 60.0] {
-            let delay = after(1, "a");
-            assert!(delay >= longest / 2.0 && delay <= longest, "{delay}");
-        }
-        // Another request does not wait for what became of the one before.
-        assert!(after(2, "a") <= 15.0);
-        assert!(after(2, "a") >= 15.0);
-        assert!(after(2, "b") <= 15.0);
     }
 }

@@ -5,47 +5,19 @@ use std::time::Duration;
 
 use chassis::report::Chain;
 use cluster::wire;
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use operator::Next;
-use release::update_graph::{Offers, UpdateRisk};
+use release::update_graph::Offers;
 use web::update_service::{self, GraphRequest};
 
 use super::{VersionOperator, VersionWork};
 use crate::outbound;
 use version_update::advice::{Advice, NoAdvice, Question};
+use version_update::advised::Advised;
 use version_update::alert;
-use version_update::risk::{self, QueryCache, QueryTurn};
+use version_update::risk::{self, QueryTurn};
 use version_update::status;
-use version_update::upgradeable::{self, UpgradeRisk};
-
-/// What is known of updates.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Advised {
-    pub(super) advice: Option<Advice>,
-    pub(super) queries: QueryCache,
-    /// When alerts were read, and the risks that they are.
-    alerts: Option<(Timestamp, Vec<UpdateRisk>)>,
-}
-
-impl Advised {
-    /// The same, with alerts as risks of each update, and `opposition` as those of updates to
-    /// another minor release than `current`.
-    fn with_own_risks(mut self, opposition: &[UpgradeRisk], current: &str) -> Self {
-        let alerts = self.alerts.take();
-        let found = self
-            .advice
-            .as_mut()
-            .and_then(|advice| advice.found.as_mut());
-        if let Some((_, offers)) = found {
-            for offer in &mut offers.offers {
-                let alerts = alerts.iter().flat_map(|(_, alerts)| alerts);
-                offer.risks.extend(alerts.cloned());
-            }
-            upgradeable::join(offers, opposition, current);
-        }
-        self
-    }
-}
+use version_update::upgradeable::UpgradeRisk;
 
 impl VersionOperator {
     pub(super) fn advised(&self) -> MutexGuard<'_, Advised> {
@@ -57,13 +29,12 @@ impl VersionOperator {
     pub(super) fn advised_with(&self, opposition: &[UpgradeRisk], current: &str) -> Advised {
         let loaded = self.loaded();
         let counts = loaded.is_some_and(|loaded| loaded.cluster.gates.contains(alert::GATE));
-        let opposition = if counts { opposition } else { &[] };
-        let mut advised = self.advised().clone();
-        if counts && advised.alerts.is_none() {
-            // Before alerts were read, no update is without their risks: what the status has stays.
-            advised.advice = None;
+        let advised = self.advised().clone();
+        if counts {
+            advised.with_own_risks(opposition, current)
+        } else {
+            advised
         }
-        advised.with_own_risks(opposition, current)
     }
 
     /// Asks the update service, if it is time.

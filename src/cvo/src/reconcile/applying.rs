@@ -1,7 +1,7 @@
 //! The release is read for this cluster and applied, again and again.
 
-use std::sync::{Arc, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
+use std::task::Poll;
 
 use api::config::ClusterVersion;
 use cluster::wire;
@@ -15,14 +15,17 @@ use serde_json::Value;
 
 use super::{Loaded, TICK, VersionOperator, VersionWork};
 use crate::engine::Context;
-use crate::payload::ReleaseFiles;
+use crate::payload::{self, ReleaseFiles};
 use version_update::builder::{self, ClusterProxy, ClusterTls, Injected};
 use version_update::failure::Failure;
 use version_update::overrides;
 use version_update::progress::CHECKPOINT;
+use version_update::release_state::{
+    LoadedRelease, NewestEntry, PassEnd, PassOutcome, ReleaseEvent, ReleaseOnDisk, ReleaseTask,
+    ReleaseWait,
+};
 use version_update::report::Accepted;
 use version_update::status;
-use version_update::validation::{WantedRelease, validate};
 
 impl VersionOperator {
     pub(super) async fn apply(&self) -> Result<Next, wire::Error> {
@@ -30,64 +33,71 @@ impl VersionOperator {
             tracing::debug!("there is no ClusterVersion yet");
             return Ok(Next::Settled);
         };
-        let known = self.known_version();
-        let cluster = self.cluster(
-            Some(&known)
-                .filter(|known| !known.is_empty())
-                .map(String::as_str),
-        );
-        let cluster = cluster.await?;
-        let loaded = match self.payload(&cluster) {
+        let (loaded, is_new) = match self.payload().await? {
             Ok(loaded) => loaded,
             Err(failure) => {
                 tracing::error!("{}", failure.message);
-                self.shared.lock().unreadable = Some(failure);
-                return Ok(Next::After(self.settings.interval));
+                self.engine.report().unreadable = Some(failure);
+                return Ok(self.told(&object, ReleaseEvent::Unreadable));
             }
         };
         let payload = &loaded.files;
-        if known.is_empty() {
-            // Gates are those of the version, which is known only now.
-            let cluster = self.cluster(Some(&payload.release.version)).await?;
-            if cluster != loaded.cluster {
-                return Ok(Next::Retry);
+        let status = object.status.clone().unwrap_or_default();
+        let attempt = self.releases().state.attempt();
+        let ordering = status::ordering(&status, &payload.release, attempt);
+        let seen = LoadedRelease {
+            is_new,
+            has_fault: loaded.fault.is_some(),
+            newest: NewestEntry::of(&object, &payload.release, &self.own(), ordering),
+        };
+        let task = self.tell(&object, ReleaseEvent::Loaded(seen));
+        if let ReleaseTask::Wait(wait) = task {
+            if wait == ReleaseWait::Readable {
+                self.engine.report().unreadable.clone_from(&loaded.fault);
             }
-        }
-        if self.must_wait(&object) {
-            tracing::info!("waiting for the release whose application had begun");
-            return Ok(Next::Settled);
+            return Ok(self.wait(wait));
         }
         let filter = self.filter(&object, &loaded);
         let entries = &payload.inventory.entries;
         let is_included =
             |entry: &&Entry| filter.exclusion(&entry.id, &entry.annotations).is_none();
         let entries: Vec<_> = entries.iter().filter(is_included).collect();
-        let status = object.status.clone().unwrap_or_default();
-        let attempt = self.pace().attempt;
-        let ordering = status::ordering(&status, &payload.release, attempt);
-        if let Some(fault) = &loaded.fault
-            && !matches!(ordering, Ordering::Reconciling { .. })
-        {
-            // The rest of a release that is there is kept as it is; a cluster is not led to one
-            // that cannot be read.
-            self.shared.lock().unreadable = Some(fault.clone());
-            return Ok(Next::After(self.settings.interval));
-        }
         let context = Context {
             ordering,
             injected: self.injected(&object, payload, &entries).await?,
             tolerated: builder::tolerated(&object),
             now: self.now,
         };
+        if !self.is_applied(&loaded.on_disk) {
+            return Ok(self.wait(ReleaseWait::Nothing));
+        }
         self.begin(&object, &loaded, &filter, &entries, (ordering, attempt));
-        let head = status.history.first();
-        let is_recorded = head.is_some_and(|head| head.image == payload.release.image);
-        if !loaded.target.is_local && !is_recorded {
-            // The own Deployment ends this process. The next one must find in the history how this
-            // release was accepted.
+        if task == ReleaseTask::Record {
             self.waker.wake(vec![VersionWork::Status]);
             return Ok(Next::Retry);
         }
+        let outcome = self.pass(&object, &loaded, &entries, &context).await;
+        // What a pass took is not needed before the next.
+        chassis::memory::trim_heap();
+        Ok(self.told(
+            &object,
+            ReleaseEvent::Ended(PassEnd {
+                on_disk: Arc::clone(&loaded.on_disk),
+                is_kept: matches!(ordering, Ordering::Reconciling { .. }),
+                outcome,
+            }),
+        ))
+    }
+
+    /// One pass over the release.
+    async fn pass(
+        &self,
+        object: &ClusterVersion,
+        loaded: &Loaded,
+        entries: &[&Entry],
+        context: &Context,
+    ) -> PassOutcome {
+        let ordering = context.ordering;
         let interval = self.settings.interval;
         let limit = if ordering == Ordering::Initializing {
             interval
@@ -95,54 +105,39 @@ impl VersionOperator {
             interval * 2
         };
         tracing::info!(?ordering, manifests = entries.len(), "applying the release");
-        let pass = tokio::time::timeout(limit, self.engine.run(payload, &entries, &context));
+        let pass = self.engine.run(&loaded.files, entries, context);
         let ended = tokio::select! {
-            ended = pass => ended,
-            () = self.replaced(&object) => return Ok(Next::After(Duration::ZERO)),
-            () = self.retargeted(&loaded) => return Ok(Next::After(Duration::ZERO)),
+            // First: nothing more is done for a release that was left.
+            biased;
+            () = self.left(loaded) => return PassOutcome::GivenUp,
+            () = self.replaced(object) => return PassOutcome::GivenUp,
+            ended = tokio::time::timeout(limit, pass) => ended,
         };
-        // Of a release that is read in part, it is not known which objects it has not.
-        let ended = ended.map(|is_complete| is_complete && loaded.fault.is_none());
-        if matches!(ended, Ok(true)) {
-            self.prune(&object, &loaded).await;
+        match ended {
+            // Of a release that is read in part, it is not known which objects it has not.
+            Ok(true) if loaded.fault.is_none() => {
+                self.prune(object, loaded).await;
+                tracing::info!("applied the release");
+                PassOutcome::Complete
+            }
+            Ok(_) => PassOutcome::Incomplete,
+            Err(_) => PassOutcome::Overdue,
         }
-        // What a pass took is not needed before the next.
-        chassis::memory::trim_heap();
-        Ok(Next::After(match ended {
-            Ok(is_complete) => self.pace_after(is_complete, ordering),
-            // It still waits: what was applied long ago may have changed.
-            Err(_) => Duration::ZERO,
-        }))
     }
 
-    /// Version of the release that is applied; empty before its files were read.
-    fn known_version(&self) -> String {
-        let report = self.shared.lock();
-        let target = report.target.as_ref().map(|target| &target.release);
-        let release = target.or_else(|| self.own.get());
-        release.map_or_else(String::new, |release| release.version.clone())
-    }
-
-    /// When the release is applied next, after a pass that has ended.
-    fn pace_after(&self, is_complete: bool, ordering: Ordering) -> Duration {
-        let mut pace = self.pace();
-        pace.attempt = match ordering {
-            Ordering::Reconciling { attempt } => attempt + 1,
-            Ordering::Updating | Ordering::Initializing if is_complete => 0,
-            Ordering::Updating | Ordering::Initializing => pace.attempt,
-        };
-        if is_complete {
-            pace.failures.reset();
-            tracing::info!("applied the release");
-            self.settings.interval
+    /// Tells the state of an event after which this key waits.
+    fn told(&self, object: &ClusterVersion, event: ReleaseEvent) -> Next {
+        if let ReleaseTask::Wait(wait) = self.tell(object, event) {
+            self.wait(wait)
         } else {
-            pace.failures.next_delay()
+            // Nothing else follows.
+            Next::Retry
         }
     }
 
     /// What of the cluster decides which manifests it gets; without capabilities and overrides,
     /// which are read when a manifest's turn comes.
-    pub(super) async fn cluster(&self, version: Option<&str>) -> Result<Cluster, wire::Error> {
+    pub(super) async fn cluster(&self, version: &str) -> Result<Cluster, wire::Error> {
         let gates = self.engine.hands().setting("featuregates").await?;
         let gates = gates.unwrap_or_default();
         let text = |pointer| {
@@ -156,7 +151,7 @@ impl VersionOperator {
             .and_then(Value::as_array)
             .into_iter()
             .flatten()
-            .find(|entry| entry.get("version").and_then(Value::as_str) == version);
+            .find(|entry| entry.get("version").and_then(Value::as_str) == Some(version));
         let enabled = of_version.and_then(|entry| entry.get("enabled")?.as_array());
         let names = enabled.into_iter().flatten();
         let names = names.filter_map(|gate| Some(gate.get("name")?.as_str()?.to_owned()));
@@ -171,65 +166,58 @@ impl VersionOperator {
         })
     }
 
-    /// The release for this cluster, loaded once; each time while some of it cannot be read.
-    fn payload(&self, cluster: &Cluster) -> Result<Arc<Loaded>, Failure> {
-        let target = Arc::clone(&self.target());
-        let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_it = |loaded: &&Arc<Loaded>| {
-            loaded.cluster == *cluster
-                && Arc::ptr_eq(&loaded.target, &target)
-                && loaded.fault.is_none()
+    /// The version of the release that is applied: manifests are included by its gates.
+    fn version_of(&self, on_disk: &ReleaseOnDisk) -> Result<String, payload::Error> {
+        let accepted = on_disk.accepted.as_ref();
+        let known = accepted.map(|accepted| accepted.release.clone());
+        if let Some(known) = known.or_else(|| self.releases().own.clone()) {
+            return Ok(known.version);
+        }
+        let described = ReleaseFiles::describe(&on_disk.root, &on_disk.image)?;
+        Ok(described.version)
+    }
+
+    /// The release for this cluster, loaded once; each time while some of it cannot be read. With
+    /// it, whether that was now.
+    async fn payload(&self) -> Result<Result<(Arc<Loaded>, bool), Failure>, wire::Error> {
+        let integrity = |error| Failure::integrity(chassis::report::Chain(&error).to_string());
+        let (on_disk, cluster) = loop {
+            let on_disk = Arc::clone(self.releases().state.on_disk());
+            let version = match self.version_of(&on_disk) {
+                Ok(version) => version,
+                Err(error) => return Ok(Err(integrity(error))),
+            };
+            let cluster = self.cluster(&version).await?;
+            if self.is_applied(&on_disk) {
+                break (on_disk, cluster);
+            }
         };
-        if let Some(loaded) = loaded.as_ref().filter(is_it) {
-            return Ok(Arc::clone(loaded));
+        let is_it = |loaded: &Arc<Loaded>| loaded.cluster == cluster && loaded.fault.is_none();
+        if let Some(loaded) = self.loaded().filter(is_it) {
+            return Ok(Ok((loaded, false)));
         }
         let asked = Cluster {
             // A manifest of a capability that this program does not know is not left out of
             // another release.
-            capabilities: cluster.capabilities.clone().filter(|_| target.is_local),
+            capabilities: cluster.capabilities.clone().filter(|_| on_disk.is_own()),
             ..cluster.clone()
         };
-        let integrity = |error| Failure::integrity(chassis::report::Chain(&error).to_string());
-        let payload = ReleaseFiles::load_in_part(&target.root, &target.image, &asked);
-        let (payload, fault) = payload.map_err(integrity)?;
+        let files = ReleaseFiles::load_in_part(&on_disk.root, &on_disk.image, &asked);
+        let (files, fault) = match files {
+            Ok(files) => files,
+            Err(error) => return Ok(Err(integrity(error))),
+        };
         let fault = fault.map(integrity);
         if let Some(fault) = &fault {
             tracing::error!("{}", fault.message);
         }
-        if target.is_local {
-            self.own.get_or_init(|| payload.release.clone());
-        }
-        for (file, passed) in &payload.inventory.passed_over {
-            tracing::debug!(file, "{passed}");
-        }
-        for warning in &payload.warnings {
-            tracing::warn!("{warning}");
-        }
-        let payload = Arc::new(Loaded {
-            target,
-            cluster: cluster.clone(),
-            files: payload,
+        let loaded = Loaded {
+            on_disk,
+            cluster,
+            files,
             fault,
-        });
-        *loaded = Some(Arc::clone(&payload));
-        self.waker.wake(vec![
-            VersionWork::Request,
-            VersionWork::Advice,
-            VersionWork::Preflight,
-        ]);
-        Ok(payload)
-    }
-
-    /// Whether another release is asked for whose application had begun before this process: the
-    /// own one must not be applied in between.
-    fn must_wait(&self, object: &ClusterVersion) -> bool {
-        let WantedRelease::Other(wanted) = validate(object, &self.own()).1 else {
-            return false;
         };
-        let status = object.status.as_ref();
-        let head = status.and_then(|status| status.history.first());
-        let has_begun = head.is_some_and(|head| head.image == wanted.image);
-        self.first_try.holds(has_begun)
+        Ok(Ok((self.releases().keep(loaded), true)))
     }
 
     /// What of the cluster is put into these objects.
@@ -261,7 +249,7 @@ impl VersionOperator {
         let status = object.status.clone().unwrap_or_default();
         let before = status.capabilities.enabled_capabilities.into_iter();
         let before = before
-            .chain(loaded.target.implied.iter().cloned())
+            .chain(loaded.on_disk.implied.iter().cloned())
             .collect();
         let overrides = overrides::in_force(object, (self.now)());
         let overrides = overrides.iter().map(overrides::id);
@@ -286,7 +274,7 @@ impl VersionOperator {
     ) {
         let payload = &loaded.files;
         let version_hash = payload.inventory.version_hash.to_string();
-        let mut report = self.shared.lock();
+        let mut report = self.engine.report();
         if report.checkpoint.version_hash.is_empty() {
             // The process has started: go on from what the one before had done.
             let annotations = object.metadata.annotations.as_ref();
@@ -306,11 +294,23 @@ impl VersionOperator {
         report.follow(&payload.release, ordering, entries);
     }
 
-    /// Ends when another release is to be applied.
-    async fn retargeted(&self, loaded: &Loaded) {
-        while Arc::ptr_eq(&loaded.target, &self.target()) {
-            tokio::time::sleep(TICK).await;
-        }
+    fn is_applied(&self, on_disk: &Arc<ReleaseOnDisk>) -> bool {
+        Arc::ptr_eq(on_disk, self.releases().state.on_disk())
+    }
+
+    /// Ends when another release is to be applied. It is looked at whenever this is polled, and now
+    /// and then.
+    async fn left(&self, loaded: &Loaded) {
+        let mut ticks = tokio::time::interval(TICK);
+        std::future::poll_fn(|context| {
+            while ticks.poll_tick(context).is_ready() {}
+            if self.is_applied(&loaded.on_disk) {
+                Poll::Pending
+            } else {
+                Poll::Ready(())
+            }
+        })
+        .await;
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use api::config::preflight::{PREFLIGHT_RESULT, PreflightFindings, PreflightRecord, RenderedPool};
 use api::config::{ClusterVersion, Release};
+use chassis::report::Chain;
 use cluster::apply::Error as ApplyError;
 use cluster::{discovery, wire};
 use futures::{StreamExt as _, stream};
@@ -15,16 +16,18 @@ use operator::Next;
 use release::inventory::Entry;
 use serde_json::Value;
 
-use super::{Loaded, TICK, Target, VersionOperator};
+use super::{Loaded, TICK, VersionOperator};
 use crate::hands::Listings;
 use crate::payload::ReleaseFiles;
 use crate::rehearsal;
 use crate::render_job::{self, PoolSources, RenderJob};
 use crate::request_failure;
+use version_update::acceptance::TargetRelease;
 use version_update::builder;
 use version_update::failure::Failure;
 use version_update::precondition;
 use version_update::preflight::{self, PreflightTurn};
+use version_update::release_state::ReleaseOnDisk;
 use version_update::validation::{WantedRelease, validate};
 
 /// Dry runs at once: the cluster works meanwhile.
@@ -56,8 +59,8 @@ impl VersionOperator {
         };
         let own = self.own();
         let is_updating = match validate(&object, &own).1 {
-            WantedRelease::Own => !running.target.is_local,
-            WantedRelease::Other(release) => release.image != running.target.image,
+            WantedRelease::Own => !running.on_disk.is_own(),
+            WantedRelease::Other(release) => release.image != running.on_disk.image,
         };
         let now = (self.now)();
         let request = preflight::request(&object).unwrap_or_default().to_owned();
@@ -138,14 +141,14 @@ impl VersionOperator {
         let retrieved = match self.retrieve(wanted, running, false).await? {
             Ok(retrieved) => retrieved,
             Err(why) => {
-                findings.failures.push(why);
+                findings.failures.push(Chain(&why).to_string());
                 return Ok(findings);
             }
         };
-        let (cluster, files) = match self.load(&retrieved, wanted).await? {
+        let (cluster, files) = match self.load(&retrieved.root, wanted).await? {
             Ok(loaded) => loaded,
             Err(why) => {
-                findings.failures.push(why);
+                findings.failures.push(Chain(&why).to_string());
                 return Ok(findings);
             }
         };
@@ -163,11 +166,14 @@ impl VersionOperator {
             .failures
             .extend(precondition::summary(&blocking, false));
         let loaded = Loaded {
-            target: Arc::new(Target {
+            on_disk: Arc::new(ReleaseOnDisk {
                 root: retrieved.root,
                 image: wanted.image.clone(),
-                is_local: false,
                 implied: self.implied(running, &files),
+                accepted: Some(TargetRelease {
+                    release: files.release.clone(),
+                    ..TargetRelease::default()
+                }),
             }),
             cluster,
             files,
@@ -248,6 +254,7 @@ impl VersionOperator {
                 async move {
                     let wanted = files.object(entry).and_then(|object| {
                         builder::wanted(entry, object, injected).map_err(|why| {
+                            let why = Chain(&why).to_string();
                             Failure::update(&entry.to_string(), &why).of_file(&entry.file)
                         })
                     });

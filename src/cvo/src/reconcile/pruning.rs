@@ -18,11 +18,11 @@ impl VersionOperator {
         };
         let files = &loaded.files;
         let now = ReleaseInventory::of(&files.release.image, &files.inventory.entries);
-        if self.inventory().as_ref() == Some(&now) {
+        if self.releases().inventory.as_ref() == Some(&now) {
             return;
         }
         match self.try_prune(object, namespace, &now).await {
-            Ok(()) => *self.inventory() = Some(now),
+            Ok(()) => self.releases().inventory = Some(now),
             Err(error) => {
                 let error = chassis::report::Chain(&error).to_string();
                 tracing::warn!(error, "cannot remove what the release dropped");

@@ -1,6 +1,5 @@
 //! The progress record is kept in its ConfigMap, for clients and for the process after this one.
 
-use std::sync::PoisonError;
 use std::time::Duration;
 
 use chassis::report::Chain;
@@ -39,7 +38,7 @@ impl KnownRecord {
 impl VersionOperator {
     /// Renews the record, and stores it if that is due. A failure is logged and tried again.
     pub(super) async fn record(&self, report: &Report) {
-        let mut known = self.known_record().clone();
+        let mut known = self.written().record.clone();
         if known.failed.is_some_and(|at| at.elapsed() < AGAIN)
             || report.is_kept() && !known.is_open()
         {
@@ -61,7 +60,7 @@ impl VersionOperator {
                 tracing::warn!(error, "cannot keep the progress record");
             }
         }
-        *self.known_record() = known;
+        self.written().record = known;
     }
 
     async fn try_record(
@@ -131,10 +130,6 @@ impl VersionOperator {
             tracing::warn!(error, "the progress record cannot be read, and begins anew");
         });
         Ok((record.ok(), map.metadata.resource_version))
-    }
-
-    fn known_record(&self) -> std::sync::MutexGuard<'_, KnownRecord> {
-        self.record.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

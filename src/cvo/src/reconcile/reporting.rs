@@ -12,12 +12,13 @@ use operator::Next;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::advising::Advised;
 use super::{TICK, VersionOperator};
 use crate::metrics::{Installer, MetricsFacts};
 use crate::watches::ClusterVersions;
+use version_update::advised::Advised;
 use version_update::builder;
 use version_update::progress::{CHECKPOINT, Checkpoint};
+use version_update::release_state::ReleaseState;
 use version_update::report::Report;
 use version_update::status::{self, VersionFacts};
 use version_update::upgradeable::{ACKS, GATES, UpgradeInputs, UpgradeRisk};
@@ -27,9 +28,13 @@ const COUNT: Duration = Duration::from_secs(15);
 
 impl VersionOperator {
     /// What speaks against updates to another minor release.
-    pub(super) fn opposition(&self, object: &ClusterVersion, report: &Report) -> Vec<UpgradeRisk> {
+    pub(super) fn opposition(
+        &self,
+        object: &ClusterVersion,
+        known: (&Report, &ReleaseState),
+    ) -> Vec<UpgradeRisk> {
         let (own, now) = (self.own(), (self.now)());
-        status::opposition(object, report, &own, &self.upgrade_inputs(), now)
+        status::opposition(object, known, &own, &self.upgrade_inputs(), now)
     }
 
     fn upgrade_inputs(&self) -> UpgradeInputs {
@@ -55,10 +60,11 @@ impl VersionOperator {
         let Some(object) = self.object() else {
             return Ok(Next::Settled);
         };
-        let report = self.shared.lock().clone();
+        let report = self.engine.report().clone();
+        let state = self.releases().state.clone();
         let own = self.own();
-        let opposition = self.opposition(&object, &report);
-        let advised = self.advised_with(&opposition, &report.release(&own).version);
+        let opposition = self.opposition(&object, (&report, &state));
+        let advised = self.advised_with(&opposition, &state.release(&own).version);
         self.measure(&object, &advised).await?;
         let loaded = self.loaded();
         let entries = loaded
@@ -66,6 +72,7 @@ impl VersionOperator {
             .map(|loaded| loaded.files.inventory.entries.as_slice());
         let facts = VersionFacts {
             report: &report,
+            state: &state,
             own: &own,
             opposition: &opposition,
             advice: advised.advice.as_ref(),
@@ -77,10 +84,10 @@ impl VersionOperator {
         // Nothing was read yet: there is nothing to say.
         let is_silent = report.accepted.is_none() && report.unreadable.is_none();
         if !is_silent && next != before {
-            let recently = self.pace().written.is_some_and(|at| at.elapsed() < COUNT);
-            if !(recently && differ_in_counts_only(&next, &before)) {
+            let recently = self.written().status.is_some_and(|at| at.elapsed() < COUNT);
+            if !(recently && status::differ_in_counts_only(&next, &before)) {
                 self.write(&object, &next).await?;
-                self.pace().written = Some(Instant::now());
+                self.written().status = Some(Instant::now());
             }
         }
         self.checkpoint(&object, &report.checkpoint).await?;
@@ -200,20 +207,6 @@ impl VersionOperator {
         let text = checkpoint.to_string();
         self.annotate(CHECKPOINT, Some(&text)).await
     }
-}
-
-/// Whether nothing but the text of `Progressing` differs, as it does with each manifest.
-fn differ_in_counts_only(one: &ClusterVersionStatus, other: &ClusterVersionStatus) -> bool {
-    let without = |status: &ClusterVersionStatus| {
-        let mut status = status.clone();
-        for condition in &mut status.conditions {
-            if condition.r#type == api::config::ClusterConditionType::Progressing {
-                condition.message.clear();
-            }
-        }
-        status
-    };
-    without(one) == without(other)
 }
 
 /// Fields of the status that the API server does not accept, without those that each status has.

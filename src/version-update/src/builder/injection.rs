@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use super::InjectionError;
+
 /// Annotation of the containers, by name with commas, that get the cluster's proxy.
 pub const INJECT_PROXY: &str = "config.openshift.io/inject-proxy";
 
@@ -38,12 +40,12 @@ impl ClusterProxy {
 /// Shape: `containers` is the annotation's value; the object is a Deployment or DaemonSet.
 ///
 /// # Errors
-/// A container that does not exist, in a sentence.
+/// [`InjectionError::FindContainer`].
 pub fn inject_proxy(
     object: &mut Value,
     containers: &str,
     proxy: &ClusterProxy,
-) -> Result<(), String> {
+) -> Result<(), InjectionError> {
     let variables = [
         ("HTTP_PROXY", &proxy.http),
         ("HTTPS_PROXY", &proxy.https),
@@ -64,9 +66,8 @@ pub fn inject_proxy(
             }
         }
         if !found {
-            return Err(format!(
-                "requested injection for non-existent container: {name:?}"
-            ));
+            let name = name.to_owned();
+            return Err(InjectionError::FindContainer { name });
         }
     }
     Ok(())

@@ -139,7 +139,7 @@ fn proxy_is_put_into_named_containers_only() {
     assert_eq!(unchanged, object());
     let error = inject_proxy(&mut object(), "a,x", &proxy).unwrap_err();
     assert_eq!(
-        error,
+        error.to_string(),
         "requested injection for non-existent container: \"x\""
     );
 }

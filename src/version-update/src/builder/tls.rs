@@ -3,6 +3,8 @@
 use release::inventory::Entry;
 use serde_json::{Map, Value, json};
 
+use super::InjectionError;
+
 /// Annotation of a ConfigMap that gets the cluster's TLS profile: `true`.
 pub const INJECT_TLS: &str = "config.openshift.io/inject-tls";
 
@@ -142,8 +144,8 @@ pub fn asks_for_tls(entry: &Entry) -> bool {
 /// Sets the profile in the configurations that a ConfigMap holds. Other data stays as it is.
 ///
 /// # Errors
-/// A configuration that cannot have it, with its key.
-pub fn inject_tls(object: &mut Value, tls: &ClusterTls) -> Result<(), String> {
+/// A configuration that cannot have it: [`InjectionError`], but for its first.
+pub fn inject_tls(object: &mut Value, tls: &ClusterTls) -> Result<(), InjectionError> {
     let data = object.pointer_mut("/data").and_then(Value::as_object_mut);
     for (key, value) in data.into_iter().flatten() {
         let Some(text) = value.as_str() else {
@@ -161,7 +163,7 @@ pub fn inject_tls(object: &mut Value, tls: &ClusterTls) -> Result<(), String> {
         if !KINDS.contains(&(named("apiVersion"), named("kind"))) {
             continue;
         }
-        let failed = |why: &str| format!("data.{key}: {why}");
+        let key = || key.clone();
         let serving = config
             .as_object_mut()
             .map(|config| config.entry("servingInfo").or_insert(Value::Null));
@@ -173,12 +175,14 @@ pub fn inject_tls(object: &mut Value, tls: &ClusterTls) -> Result<(), String> {
             serving
         });
         let serving = serving.and_then(Value::as_object_mut);
-        let serving = serving.ok_or_else(|| failed("servingInfo is no object"))?;
+        let serving = serving.ok_or_else(|| InjectionError::ReadServingInfo { key: key() })?;
         set(serving, tls);
         let printed = if is_json {
-            serde_json::to_string_pretty(&config).map_err(|error| failed(&error.to_string()))?
+            serde_json::to_string_pretty(&config)
+                .map_err(|source| InjectionError::PrintJson { key: key(), source })?
         } else {
-            serde_saphyr::to_string(&config).map_err(|error| failed(&error.to_string()))?
+            serde_saphyr::to_string(&config)
+                .map_err(|source| InjectionError::PrintYaml { key: key(), source })?
         };
         *value = Value::String(printed);
     }
@@ -265,7 +269,7 @@ servingInfo:
 flag: \"yes\"
 ";
 
-    fn injected(data: &Value, tls: &ClusterTls) -> Result<Value, String> {
+    fn injected(data: &Value, tls: &ClusterTls) -> Result<Value, InjectionError> {
         let mut object = json!({ "kind": "ConfigMap", "data": data });
         inject_tls(&mut object, tls)?;
         Ok(object["data"].clone())
@@ -326,12 +330,10 @@ flag: \"yes\"
         );
         let why = injected(&json!({ "config.yaml": text }), &ClusterTls::default());
         assert_eq!(
-            why.unwrap_err(),
+            why.unwrap_err().to_string(),
             "data.config.yaml: servingInfo is no object"
         );
-        assert_eq!(
-            injected(&json!(null), &ClusterTls::default()),
-            Ok(json!(null))
-        );
+        let none = injected(&json!(null), &ClusterTls::default());
+        assert_eq!(none.unwrap(), json!(null));
     }
 }

@@ -109,7 +109,7 @@ fn versions_block_by_their_distance() {
 }
 
 /// No release that a cluster may return from over a minor version.
-const NONE: Result<BTreeSet<Version>, String> = Ok(BTreeSet::new());
+const NONE: Result<BTreeSet<Version>, metadata::Error> = Ok(BTreeSet::new());
 
 #[test]
 fn upgradeable_that_is_not_known_blocks_another_minor_release() {
@@ -155,8 +155,8 @@ fn minor_version_is_rolled_back_where_the_target_lists_the_current_release() {
         (&["4.2.0", "4.1.9"], listed(&["4.2.1"]), Some(not_listed)),
         (
             &["4.2.0", "4.1.9"],
-            Err("no list".to_owned()),
-            Some("4.1.9: release-metadata: no list"),
+            Err(metadata::Error::Kind("no list".to_owned())),
+            Some("4.1.9: release-metadata: unrecognized Cincinnati metadata kind \"no list\": "),
         ),
         // Listed, and not the previous one.
         (

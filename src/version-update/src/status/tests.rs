@@ -1,6 +1,7 @@
 #![expect(clippy::needless_pass_by_value, reason = "json! makes values")]
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use api::config::ClusterCondition;
 use jiff::SignedDuration;
@@ -8,9 +9,11 @@ use release::capability::Capabilities;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::acceptance::{AcceptanceStep, RequestedRelease, TargetRelease};
 use crate::advice::{NoAdvice, Question};
 use crate::failure::{Effect, Failure};
-use crate::report::{AcceptanceStep, Accepted, TargetRelease};
+use crate::release_state::{AppliedRelease, ReleaseOnDisk, ReleaseStage};
+use crate::report::Accepted;
 
 fn own() -> Release {
     Release {
@@ -44,12 +47,16 @@ fn report(total: usize, done: usize) -> Report {
     report
 }
 
-struct Cluster(ClusterVersion);
+struct Cluster(ClusterVersion, ReleaseState);
 
 impl Cluster {
     fn new(spec: Value, history: Value) -> Self {
         let object = json!({ "metadata": { "name": "version" }, "spec": spec, "status": { "history": history } });
-        Self(serde_json::from_value(object).unwrap())
+        let own = ReleaseOnDisk::own("/".into(), own().image);
+        Self(
+            serde_json::from_value(object).unwrap(),
+            ReleaseState::new(Arc::new(own)),
+        )
     }
 
     fn updated() -> Self {
@@ -80,9 +87,10 @@ impl Cluster {
         let away = || Err(NoAdvice::of_answer("RemoteFailed", "refused"));
         let asked = asked.as_ref().map_err(Clone::clone);
         let advice = Advice::learn(None, asked, away, at(minutes));
-        let opposition = opposition(&self.0, report, &own(), &none, at(minutes));
+        let opposition = opposition(&self.0, (report, &self.1), &own(), &none, at(minutes));
         let facts = VersionFacts {
             report,
+            state: &self.1,
             own: &own(),
             opposition: &opposition,
             advice: Some(&advice),
@@ -110,6 +118,43 @@ impl Cluster {
         let prefix = format!("{type}=");
         let found = all.iter().find_map(|said| said.strip_prefix(&prefix));
         found.unwrap_or_default().to_owned()
+    }
+
+    /// Another release is applied from now on.
+    fn switch(&mut self, accepted: TargetRelease) {
+        let on_disk = ReleaseOnDisk {
+            image: accepted.release.image.clone(),
+            accepted: Some(accepted),
+            ..ReleaseOnDisk::clone(self.1.on_disk())
+        };
+        let applied = AppliedRelease {
+            on_disk: Arc::new(on_disk),
+            stage: ReleaseStage::Switching,
+            attempt: 0,
+        };
+        self.1 = ReleaseState::Alone(applied);
+    }
+
+    /// Another release is asked for, and came to a step.
+    fn request(&mut self, image: &str, status: ConditionStatus, message: &str) {
+        let applied = AppliedRelease {
+            on_disk: Arc::clone(self.1.on_disk()),
+            stage: ReleaseStage::Running,
+            attempt: 0,
+        };
+        let request = RequestedRelease {
+            release: Release::default(),
+            is_forced: false,
+            generation: None,
+            step: Some(AcceptanceStep {
+                image: image.to_owned(),
+                reason: "RetrievePayload",
+                status,
+                message: message.to_owned(),
+            }),
+            refusals: 0,
+        };
+        self.1 = ReleaseState::Requested(applied, request);
     }
 
     fn head(&self) -> String {
@@ -333,12 +378,7 @@ fn release_that_is_read_in_part_fails_and_another_one_is_seen() {
             .said(&report, "ReleaseAccepted")
             .starts_with("False LoadPayload")
     );
-    report.step = Some(AcceptanceStep {
-        image: "q/r@sha256:3".to_owned(),
-        reason: "RetrievePayload",
-        status: ConditionStatus::False,
-        message: "not signed".to_owned(),
-    });
+    cluster.request("q/r@sha256:3", ConditionStatus::False, "not signed");
     assert_eq!(
         cluster.said(&report, "ReleaseAccepted"),
         "False RetrievePayload: not signed"
@@ -360,20 +400,12 @@ fn another_release_is_refused_by_name_and_withdrawn() {
     .unwrap();
     // Of a request that was not tried nothing is said.
     assert_eq!(cluster.said(&report, "ReleaseAccepted"), "");
-    let step = |image: &str, status, message: &str| {
-        Some(AcceptanceStep {
-            image: image.to_owned(),
-            reason: "RetrievePayload",
-            status,
-            message: message.to_owned(),
-        })
-    };
-    report.step = step("q/r@sha256:3", ConditionStatus::False, "not signed");
+    cluster.request("q/r@sha256:3", ConditionStatus::False, "not signed");
     assert_eq!(
         cluster.said(&report, "ReleaseAccepted"),
         "False RetrievePayload: not signed"
     );
-    report.step = step("q/r@sha256:9", ConditionStatus::Unknown, "another one");
+    cluster.request("q/r@sha256:9", ConditionStatus::Unknown, "another one");
     assert_eq!(
         cluster.said(&report, "ReleaseAccepted"),
         "False RetrievePayload: not signed"
@@ -432,7 +464,8 @@ fn state_follows_from_the_history() {
 fn accepted_release_is_the_one_that_is_reported() {
     let mut cluster = Cluster::updated();
     let mut report = report(1, 1);
-    report.retarget(Some(TargetRelease {
+    report.restart();
+    cluster.switch(TargetRelease {
         release: Release {
             version: "4.3.0".to_owned(),
             image: "q/r@sha256:3".to_owned(),
@@ -440,7 +473,7 @@ fn accepted_release_is_the_one_that_is_reported() {
         },
         is_verified: true,
         accepted_risks: "a risk".to_owned(),
-    }));
+    });
     let next = Accepted {
         version_hash: "next".to_owned(),
         ..accepted()

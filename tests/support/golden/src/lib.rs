@@ -5,6 +5,7 @@
 
 #![expect(clippy::panic, reason = "a comparison in tests")]
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// The variable that has goldens written instead of compared.
@@ -42,12 +43,68 @@ pub fn assert_block(crate_folder: &str, page: &str, name: &str, text: &str) {
 }
 
 /// The text of a fenced block, between the texts before and after it.
-pub fn block<'page>(page: &'page str, name: &str) -> Option<(&'page str, &'page str, &'page str)> {
+fn block<'page>(page: &'page str, name: &str) -> Option<(&'page str, &'page str, &'page str)> {
     let fence = format!("```{name}\n");
     let start = page.find(&fence)? + fence.len();
     let (before, rest) = page.split_at_checked(start)?;
     let (block, after) = rest.split_at_checked(rest.find("```")?)?;
     Some((before, block, after))
+}
+
+/// An edge of a drawing: from, event, to.
+pub type Edge = (String, String, String);
+
+/// Compares the edges of a state machine with its drawing: the fenced block `drawing` of a Markdown
+/// page.
+///
+/// # Panics
+/// Where an edge is missing, or drawn only, or the page has no drawing.
+#[track_caller]
+pub fn assert_drawing(crate_folder: &str, page: &str, edges: &BTreeSet<Edge>) {
+    let path = Path::new(crate_folder).join(page);
+    let page = read(&path);
+    let Some((_, drawing, _)) = block(&page, "drawing") else {
+        panic!("{} has no drawing", path.display());
+    };
+    let drawn = drawn(drawing);
+    let missing: Vec<_> = edges.difference(&drawn).collect();
+    let too_much: Vec<_> = drawn.difference(edges).collect();
+    assert!(missing.is_empty(), "not drawn: {missing:#?}");
+    assert!(too_much.is_empty(), "drawn only: {too_much:#?}");
+}
+
+/// The edges of a drawing: each `A ── E, F ──► B` in it, and `A, B ── E ──► C` for several states.
+fn drawn(drawing: &str) -> BTreeSet<Edge> {
+    let mut edges = BTreeSet::new();
+    let list = |text: &str| -> Vec<String> {
+        text.split(',').map(|name| name.trim().to_owned()).collect()
+    };
+    for line in drawing.lines().filter(|line| line.contains("──►")) {
+        let mut nodes = line.split("──►");
+        let mut from = nodes.next().unwrap_or_default().to_owned();
+        for node in nodes {
+            let Some((states, events)) = from.split_once("──") else {
+                panic!("no event leads from {from:?}: {line:?}");
+            };
+            let (to, rest) = match node.split_once("──") {
+                Some((to, _)) => (to, node.to_owned()),
+                // What follows a gap is a remark.
+                None => (
+                    node.trim().split("  ").next().unwrap_or_default(),
+                    String::new(),
+                ),
+            };
+            for state in list(states) {
+                for event in list(events) {
+                    for to in list(to) {
+                        edges.insert((state.clone(), event.clone(), to));
+                    }
+                }
+            }
+            from = rest;
+        }
+    }
+    edges
 }
 
 #[expect(
@@ -106,6 +163,22 @@ mod tests {
             Some(("# Page\n```text\n", "a\nb\n", "```\nend\n"))
         );
         assert_eq!(block(page, "dot"), None);
+    }
+
+    #[test]
+    fn edges_are_read_from_chains_and_lists() {
+        let drawing = "A ── E ──► B ── F, G ──► C     a remark\n  A, B ── H ──► C, D\nno edge\n";
+        let edges = [
+            ("A", "E", "B"),
+            ("A", "H", "C"),
+            ("A", "H", "D"),
+            ("B", "F", "C"),
+            ("B", "G", "C"),
+            ("B", "H", "C"),
+            ("B", "H", "D"),
+        ];
+        let edges = edges.map(|(from, event, to)| (from.into(), event.into(), to.into()));
+        assert_eq!(drawn(drawing), BTreeSet::from(edges));
     }
 
     #[test]

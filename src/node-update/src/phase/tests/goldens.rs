@@ -123,49 +123,14 @@ fn table() -> String {
     text
 }
 
-/// The edges of a drawing: each `A ── E, F ──► B` in it, and `A, B ── E ──► C` for several phases.
-fn edges(drawing: &str) -> BTreeSet<(String, String, String)> {
-    let mut edges = BTreeSet::new();
-    let list = |text: &str| -> Vec<String> {
-        text.split(',').map(|name| name.trim().to_owned()).collect()
-    };
-    for line in drawing.lines().filter(|line| line.contains("──►")) {
-        let mut nodes = line.split("──►");
-        let mut from = nodes.next().unwrap().to_owned();
-        for node in nodes {
-            let (phases, events) = from.split_once("──").unwrap();
-            let (to, rest) = match node.split_once("──") {
-                Some((to, _)) => (to, node.to_owned()),
-                // What follows a gap is a remark.
-                None => (node.trim().split("  ").next().unwrap(), String::new()),
-            };
-            for phase in list(phases) {
-                for event in list(events) {
-                    for to in list(to) {
-                        edges.insert((phase.clone(), event.clone(), to));
-                    }
-                }
-            }
-            from = rest;
-        }
-    }
-    edges
-}
-
 #[test]
 fn the_drawing_is_the_table() {
-    let page = std::fs::read_to_string(format!("{CRATE}/{PAGE}")).unwrap();
-    let (_, drawing, _) = golden::block(&page, "drawing").unwrap();
-    let drawn = edges(drawing);
-    let table: BTreeSet<(String, String, String)> = transitions()
+    let edges = transitions()
         .into_iter()
         .filter(|(from, _, to, _)| from != to)
         .map(|(from, event, to, _)| (from.to_string(), event.to_owned(), to.to_string()))
         .collect();
-    let missing: Vec<_> = table.difference(&drawn).collect();
-    let too_much: Vec<_> = drawn.difference(&table).collect();
-    assert!(missing.is_empty(), "not drawn: {missing:#?}");
-    assert!(too_much.is_empty(), "drawn only: {too_much:#?}");
+    golden::assert_drawing(CRATE, PAGE, &edges);
 }
 
 #[test]
