@@ -343,6 +343,7 @@ const BESIDE: &[(&str, &[&str])] = &[("controller", &["store", "configs"]), ("cl
 /// Values of hands and chassis that module `decide` of a binary may name.
 const VALUES: &[&str] = &[
     "chassis::program::BUILD",
+    "chassis::report::Chain",
     // Options.
     "clap::Args",
     "clap::ValueEnum",

@@ -19,15 +19,26 @@ const NAMED: [&str; 3] = [
     annotation::NEXT_CONFIG,
 ];
 
-/// Whether a configuration, as the API server has it, is one of a node's own; else why not.
+/// Why a configuration, by name, is none of a node's own.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NotOwn {
+    #[error("no annotation of the Node names {0:?}")]
+    NotNamed(String),
+    #[error("the node belongs to no pool")]
+    NoPool,
+    #[error("{0:?} was not rendered for the node's pool {1:?}")]
+    OtherPool(String, String),
+}
+
+/// Whether a configuration, as the API server has it, is one of a node's own.
 ///
 /// # Errors
-/// A sentence that names the configuration.
+/// [`NotOwn`].
 pub(crate) fn check<'a>(
     node: Node,
     config: &Value,
     pools: impl IntoIterator<Item = &'a PoolView> + Clone,
-) -> Result<(), String> {
+) -> Result<(), NotOwn> {
     let text = |pointer: &str| config.pointer(pointer).and_then(Value::as_str);
     let name = text("/metadata/name").unwrap_or_default();
     let annotations = node.metadata.annotations.clone().unwrap_or_default();
@@ -35,11 +46,11 @@ pub(crate) fn check<'a>(
         .filter_map(|key| annotations.get(*key))
         .any(|named| named == name);
     if !is_named {
-        return Err(format!("no annotation of the Node names {name:?}"));
+        return Err(NotOwn::NotNamed(name.to_owned()));
     }
     let view = NodeView::parse(node);
     let Some(pool) = place(&view, pools.clone()).pool() else {
-        return Err("the node belongs to no pool".to_owned());
+        return Err(NotOwn::NoPool);
     };
     let owners = config.pointer("/metadata/ownerReferences");
     let owners = owners.and_then(Value::as_array).into_iter().flatten();
@@ -53,9 +64,7 @@ pub(crate) fn check<'a>(
     if is_its_pools {
         Ok(())
     } else {
-        Err(format!(
-            "{name:?} was not rendered for the node's pool {pool:?}"
-        ))
+        Err(NotOwn::OtherPool(name.to_owned(), pool.to_owned()))
     }
 }
 

@@ -10,7 +10,7 @@ use cluster::wire;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use pool::policy::{QueryAnswers, SeenDrains};
+use pool::policy::{QueryAnswer, QueryAnswers, SeenDrains};
 use web::prometheus::MetricsServer;
 
 use crate::context::Context;
@@ -59,12 +59,20 @@ pub(crate) async fn ask(
         if query.is_due(&asked.answers, context.now()) {
             let answer = server.sample(context.requests.access(), &query.query);
             let answer = tokio::time::timeout(ANSWER, answer).await;
-            let answer = answer
-                .unwrap_or_else(|_| Err(format!("the server did not answer within {ANSWER:?}")));
+            let answer = match answer {
+                Ok(Ok(true)) => QueryAnswer::Passed,
+                Ok(Ok(false)) => QueryAnswer::Failed,
+                Ok(Err(error)) => QueryAnswer::Missing(error),
+                Err(_) => {
+                    QueryAnswer::Missing(format!("the server did not answer within {ANSWER:?}"))
+                }
+            };
             match &answer {
-                Ok(true) => {}
-                Ok(false) => tracing::info!(pool = name, query = query.name, "analysis is 0"),
-                Err(why) => tracing::warn!(
+                QueryAnswer::Passed => {}
+                QueryAnswer::Failed => {
+                    tracing::info!(pool = name, query = query.name, "analysis is 0");
+                }
+                QueryAnswer::Missing(why) => tracing::warn!(
                     pool = name,
                     query = query.name,
                     error = why,

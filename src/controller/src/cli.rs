@@ -168,11 +168,11 @@ impl RenderArgs {
         self,
         variable: impl Fn(&str) -> Option<String>,
     ) -> anyhow::Result<RenderOptions> {
-        let release = NextRelease::of_variables(variable).and_then(ReleasePreview::parse);
+        let next = NextRelease::of_variables(variable)?;
         Ok(RenderOptions {
             kubeconfig: self.client.kubeconfig,
             output: self.output,
-            release: release.map_err(anyhow::Error::msg)?,
+            release: ReleasePreview::parse(next)?,
         })
     }
 }

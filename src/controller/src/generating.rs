@@ -11,9 +11,11 @@ mod storing;
 mod templates;
 
 use std::collections::BTreeMap;
+use std::error::Error;
 use std::sync::{Arc, Mutex};
 
 use api::machineconfiguration::{ContainerRuntimeConfig, KubeletConfig};
+use chassis::report::Chain;
 use cluster::cache::{Cache, Table};
 use cluster::wire;
 use generated::kubelet;
@@ -23,7 +25,7 @@ use generated::runtime;
 use operator::Next;
 use operator::watch::kept::WholeObject;
 
-use self::bases::BaseFile;
+use self::bases::{BaseFile, SettingsError};
 use self::storing::{Stored, Storing};
 use crate::context::{Context, lock};
 use crate::decide::generating::setting::{self, Setting};
@@ -124,10 +126,11 @@ impl Generating<'_> {
         if configs.is_empty() {
             return Ok(true);
         }
-        let base = match self.kubelet_base(snapshot, pools).await? {
+        let base = match self.kubelet_base(snapshot, pools).await {
             Ok(base) => base,
-            Err(why) => {
-                tracing::info!(reason = why, "options of kubelets wait");
+            Err(SettingsError::Request(error)) => return Err(error),
+            Err(error) => {
+                tracing::info!(reason = %Chain(&error), "options of kubelets wait");
                 return Ok(true);
             }
         };
@@ -153,11 +156,11 @@ impl Generating<'_> {
     }
 
     /// Does for each object what was decided. False where something changed meanwhile.
-    async fn follow_all<S: CachedSetting>(
+    async fn follow_all<S: CachedSetting, E: Error>(
         &self,
         snapshot: &Snapshot,
         table: &Table<WholeObject<S>>,
-        outcomes: &[SettingOutcome],
+        outcomes: &[SettingOutcome<E>],
         configs: &[GeneratedConfig],
     ) -> Result<bool, wire::Error> {
         for object in table.values() {
@@ -182,16 +185,17 @@ impl Generating<'_> {
 
     /// Gives an object its number and finalizers, stores its MachineConfigs, and reports. False
     /// where a MachineConfig changed meanwhile.
-    async fn follow<S: CachedSetting>(
+    async fn follow<S: CachedSetting, E: Error>(
         &self,
         snapshot: &Snapshot,
         object: &S,
-        outcome: &SettingOutcome,
+        outcome: &SettingOutcome<E>,
         wanted: &[&GeneratedConfig],
     ) -> Result<bool, wire::Error> {
         let mut object = object.clone();
-        let mut result = outcome.result.clone();
-        if result.is_ok() {
+        let refusal = outcome.result.as_ref().err();
+        let mut refusal = refusal.map(|error| Chain(error).to_string());
+        if refusal.is_none() {
             if let Some(change) = setting::claim(&object, outcome) {
                 object = self
                     .context
@@ -205,19 +209,20 @@ impl Generating<'_> {
                 match self.store_generated(snapshot, config).await? {
                     Storing::Done => {}
                     Storing::Refused(why) => {
-                        result = Err(why);
+                        refusal = Some(why);
                         break;
                     }
                     Storing::Late => return Ok(false),
                 }
             }
-            if result.is_ok() {
+            if refusal.is_none() {
                 object = self.release(snapshot, &object, &outcome.configs).await?;
             }
         }
         let now = self.context.now();
-        if let Some(change) = setting::report(&object, (&result, &outcome.remarks), now) {
-            if let Err(why) = &result {
+        if let Some(change) = setting::report(&object, (refusal.as_deref(), &outcome.remarks), now)
+        {
+            if let Some(why) = &refusal {
                 let (kind, name) = (S::KIND.as_str(), object.name());
                 tracing::warn!(kind, name, reason = why, "refused options of pools");
             }

@@ -16,7 +16,7 @@ use operator::Next;
 use serde_json::json;
 
 use crate::context::{Context, lock};
-use crate::decide::release::images::{CONTROLLER, ReleaseImages};
+use crate::decide::release::images::{self, CONTROLLER, ReleaseImages};
 use crate::decide::release::required::{self, Wanted};
 use crate::decide::release::status::{self, OperatorInput};
 use crate::decide::release::steps::{self, NextStep, ReleaseFacts, ReleaseProgress, ReleaseStep};
@@ -132,7 +132,7 @@ impl Operating<'_> {
         &self,
         snapshot: &Snapshot,
         pools: &[&MachineConfigPool],
-        images: &Result<ReleaseImages, String>,
+        images: &Result<ReleaseImages, images::Error>,
     ) -> Result<ReleaseProgress, wire::Error> {
         let version = &self.context.store.version;
         let os_images = self.read_os_images(snapshot, pools, images).await?;
@@ -275,7 +275,7 @@ impl Operating<'_> {
         &self,
         snapshot: &Snapshot,
         pools: &[&MachineConfigPool],
-        images: &Result<ReleaseImages, String>,
+        images: &Result<ReleaseImages, images::Error>,
     ) -> Result<BTreeMap<String, String>, wire::Error> {
         let uid = |config: &str| snapshot.configs.get(config).map(|known| known.uid.clone());
         let mut known = lock(&self.state.os_images).clone();

@@ -20,7 +20,7 @@ use pool::hold::Hold;
 use pool::membership::{Conflict, claim_holder, lost_pool, partner};
 use pool::policy::{RolloutPolicy, SeenDrains};
 use pool::rehearsal::rehearser;
-use pool::status::{StatusInput, status};
+use pool::status::{RenderResult, StatusInput, status};
 use pool::unhandled::{hold, unhandled};
 use pool::view::PoolView;
 use pool::write::{ClusterFacts, NodeWrite};
@@ -385,7 +385,7 @@ impl Controller {
         &self,
         snapshot: &Snapshot,
         pool: Pool,
-    ) -> Result<(Pool, Option<Result<(), String>>, Option<String>), wire::Error> {
+    ) -> Result<(Pool, Option<RenderResult>, Option<String>), wire::Error> {
         let name = pool.view.name.clone();
         let mut last = self
             .state()

@@ -7,8 +7,9 @@ use api::machineconfiguration::{MachineConfig, annotation, label};
 use chassis::report::Chain;
 use cluster::list::Select;
 use cluster::wire;
-use machineconfig::render::{Base, Rendered, Source, render};
-use pool::selector::Selector;
+use machineconfig::render::{self, Rendered, Source, render};
+use pool::selector::{InvalidSelector, Selector};
+use pool::status::RenderResult;
 use tokio::time::Instant;
 
 use crate::configs::ConfigMeta;
@@ -26,9 +27,6 @@ mod rejection;
 /// through.
 const REFUSED: Duration = Duration::from_mins(1);
 
-/// Why a pool without a selector is not rendered.
-const NO_SELECTOR: &str = "no MachineConfigs are selected: spec.machineConfigSelector is missing";
-
 /// API version of what is written here.
 const API_VERSION: &str = "machineconfiguration.openshift.io/v1";
 
@@ -37,7 +35,7 @@ const API_VERSION: &str = "machineconfiguration.openshift.io/v1";
 pub struct Last {
     inputs: Inputs,
     /// How it ended; the text of the pool's condition.
-    pub outcome: Result<(), String>,
+    pub outcome: RenderResult,
     /// Whether a user's configuration replaces the OS image.
     pub is_image_overridden: bool,
     /// From when it is done again though nothing changed.
@@ -49,7 +47,7 @@ pub struct Last {
 }
 
 impl Last {
-    fn failed(inputs: Inputs, outcome: Result<(), String>, warned: Vec<SourceVersion>) -> Self {
+    fn failed(inputs: Inputs, outcome: RenderResult, warned: Vec<SourceVersion>) -> Self {
         Self {
             inputs,
             outcome,
@@ -74,13 +72,32 @@ impl Last {
     }
 }
 
-/// Why there is no rendered configuration.
-#[derive(Debug)]
+/// Why there is no rendered configuration. But for the first two, the sources are wrong; it stays so
+/// until one of them changes.
+#[derive(Debug, thiserror::Error)]
 enum Failure {
-    /// The sources are wrong; it stays so until one of them changes.
-    Sources(String),
-    /// The nodes cannot follow, unless an administrator lets them.
+    #[error(transparent)]
+    Request(#[from] wire::Error),
+    /// The nodes cannot follow, unless an administrator lets them; why, for people.
+    #[error("{0}")]
     Rejected(String),
+    #[error("no MachineConfigs are selected: spec.machineConfigSelector is missing")]
+    NoSelector,
+    #[error("spec.machineConfigSelector selects everything: the pool is not rendered")]
+    SelectingAll,
+    #[error(transparent)]
+    Selector(#[from] InvalidSelector),
+    #[error("no MachineConfigs found matching selector {0}")]
+    NoSources(String),
+    #[error("could not generate rendered MachineConfig")]
+    Merge(#[from] render::Error),
+    /// What the pool names is gone.
+    #[error("{message}", message = gone(.0))]
+    NoControllerConfig(String),
+    #[error(
+        "MachineConfig {0}: cannot override MachineConfig osImageURL and set MachineConfigPool spec.osImageStream.name simultaneously"
+    )]
+    ImageAndStream(String),
 }
 
 /// What a reconcile of a pool's rendering did.
@@ -93,7 +110,7 @@ pub struct RenderOutcome {
     /// The configuration that was stored or restored, if one was: the watch may be behind.
     pub stored: Option<ConfigMeta>,
     /// How the last rendering ended, where there was one.
-    pub result: Option<Result<(), String>>,
+    pub result: Option<RenderResult>,
     /// What it waits for, if it does.
     pub waits: Option<String>,
 }
@@ -133,7 +150,7 @@ pub async fn reconcile(
         }
         Preparation::Impossible(why) => {
             // Nothing was asked of anybody to find that out, so it needs no remembering.
-            outcome.result = Some(Err(failed(&outcome.pool, &why)));
+            outcome.result = Some(failed(&outcome.pool, &why));
             return Ok(outcome);
         }
         Preparation::SelectingAll => {
@@ -152,14 +169,13 @@ pub async fn reconcile(
     }
     let warned = last.as_ref().map(|last| last.warned.clone());
     let warned = warned.unwrap_or_default();
-    let rendered = match make(requests, &outcome.pool, &inputs).await? {
+    let rendered = match make(requests, &outcome.pool, &inputs).await {
         Ok(rendered) => rendered,
+        Err(Failure::Request(error)) => return Err(error),
         Err(failure) => {
-            let (why, again) = match failure {
-                Failure::Sources(why) => (why, None),
-                Failure::Rejected(why) => (why, Some(Instant::now() + REFUSED)),
-            };
-            let result = Err(failed(&outcome.pool, &why));
+            let is_rejected = matches!(failure, Failure::Rejected(_));
+            let again = is_rejected.then(|| Instant::now() + REFUSED);
+            let result = failed(&outcome.pool, &Chain(&failure).to_string());
             outcome.result = Some(result.clone());
             *last = Some(Last {
                 again,
@@ -171,12 +187,12 @@ pub async fn reconcile(
     match publishing::publish(requests, snapshot, &mut outcome, &rendered, &inputs).await {
         Ok(Ok(state)) => {
             inputs.target = Some((rendered.name.clone(), true));
-            outcome.result = Some(Ok(()));
+            outcome.result = Some(RenderResult::Rendered);
             outcome.said.extend(warnings(&rendered, &inputs, &warned));
             let warned = inputs.sources.clone();
             *last = Some(Last {
                 inputs,
-                outcome: Ok(()),
+                outcome: RenderResult::Rendered,
                 is_image_overridden: rendered.image_overridden_by.is_some(),
                 again: None,
                 object: Some((rendered.name, Some(state))),
@@ -185,7 +201,7 @@ pub async fn reconcile(
             Ok(outcome)
         }
         Ok(Err(refused)) => {
-            let result = Err(failed(&outcome.pool, &refused.why));
+            let result = failed(&outcome.pool, &refused.why);
             outcome.result = Some(result.clone());
             outcome.said.push(Announcement::Refused {
                 message: refused.why,
@@ -200,7 +216,7 @@ pub async fn reconcile(
         Err(error) => {
             // Refused for good: what refuses may change without the sources changing, so it is
             // tried again with the next look.
-            outcome.result = Some(Err(failed(&outcome.pool, &Chain(&error).to_string())));
+            outcome.result = Some(failed(&outcome.pool, &Chain(&error).to_string()));
             *last = None;
             Ok(outcome)
         }
@@ -228,24 +244,26 @@ fn warnings(
         })
 }
 
-fn failed(pool: &Pool, why: &str) -> String {
-    format!(
-        "Failed to render configuration for pool {}: {why}",
-        pool.view.name
-    )
+fn gone(target: &str) -> String {
+    missing(&format!(
+        "{target}, which the pool names, is gone and may have been made from it"
+    ))
 }
 
-/// Reads the sources and renders them. The inner error is about them.
-async fn make(
-    requests: &Requests,
-    pool: &Pool,
-    inputs: &Inputs,
-) -> Result<Result<Rendered, Failure>, wire::Error> {
+fn failed(pool: &Pool, why: &str) -> RenderResult {
+    let pool = &pool.view.name;
+    RenderResult::Failed(format!(
+        "Failed to render configuration for pool {pool}: {why}"
+    ))
+}
+
+/// Reads the sources and renders them.
+async fn make(requests: &Requests, pool: &Pool, inputs: &Inputs) -> Result<Rendered, Failure> {
     let Ok(Selector::Labels(selector)) = &pool.view.config_selector else {
-        return Ok(Err(Failure::Sources(NO_SELECTOR.to_owned())));
+        return Err(Failure::NoSelector);
     };
     if inputs.sources.is_empty() {
-        return Ok(Err(Failure::Sources(none_found(selector))));
+        return Err(Failure::NoSources(selector.to_string()));
     }
     let sources: Vec<Source> = requests
         .objects::<MachineConfig>()
@@ -254,32 +272,25 @@ async fn make(
         .into_iter()
         .filter_map(source)
         .collect();
-    let rendered = match merge(pool, &sources, &inputs.base) {
-        Ok(rendered) => rendered,
-        Err(why) => return Ok(Err(Failure::Sources(why))),
-    };
+    let rendered = render(&pool.view.name, &sources, &inputs.base)?;
     if let Some((gone, false)) = &inputs.target
         && inputs.is_without_controller_config
         && *gone != rendered.name
     {
         // What it was made from is unknown. From the same sources it gets the same name and is made
         // again.
-        let why = format!("{gone}, which the pool names, is gone and may have been made from it");
-        return Ok(Err(Failure::Sources(missing(&why))));
+        return Err(Failure::NoControllerConfig(gone.clone()));
     }
     let stream = inputs.stream.as_deref();
     if let (Some(_), Some(source)) = (stream, &rendered.image_overridden_by)
         && inputs.has_streams
     {
-        let why = "cannot override MachineConfig osImageURL and set MachineConfigPool spec.osImageStream.name simultaneously";
-        return Ok(Err(Failure::Sources(format!(
-            "MachineConfig {source}: {why}"
-        ))));
+        return Err(Failure::ImageAndStream(source.clone()));
     }
     // Without streams, the image of a pool that asks for one is not replaced.
     let stream = stream.filter(|_| !inputs.has_streams);
     if let Some(why) = rejection::of(requests, pool, &sources, &rendered, stream).await? {
-        return Ok(Err(Failure::Rejected(why)));
+        return Err(Failure::Rejected(why));
     }
     if rendered.is_nearly_too_large() {
         tracing::warn!(
@@ -289,21 +300,7 @@ async fn make(
             "rendered configuration is close to the largest that can be stored"
         );
     }
-    Ok(Ok(rendered))
-}
-
-fn none_found(selector: &impl std::fmt::Display) -> String {
-    format!("no MachineConfigs found matching selector {selector}")
-}
-
-/// The rendering of a pool's sources, or why there is none.
-fn merge(pool: &Pool, sources: &[Source], base: &Base) -> Result<Rendered, String> {
-    render(&pool.view.name, sources, base).map_err(|error| {
-        format!(
-            "could not generate rendered MachineConfig: {}",
-            Chain(&error)
-        )
-    })
+    Ok(rendered)
 }
 
 /// A source; none where the MachineConfig has no labels, because no pool selects it.

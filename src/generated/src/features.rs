@@ -4,10 +4,14 @@ use std::collections::BTreeMap;
 
 use api::config::FeatureGate;
 
-use crate::kubelet::KubeletBase;
-use crate::kubelet::compose;
+use crate::kubelet::{self, KubeletBase, compose};
 use crate::object::GeneratedConfig;
 use crate::pools::PoolFacts;
+
+/// The object has no gates of this version of a release yet.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("FeatureGate cluster: status.featureGates has no version {0} yet")]
+pub struct NoGates(pub String);
 
 /// Name of the MachineConfig of a pool.
 pub fn config_name(pool: &str) -> String {
@@ -19,15 +23,13 @@ pub fn config_name(pool: &str) -> String {
 /// Source: `docs/reference/controller.md`, "Feature gates".
 ///
 /// # Errors
-/// The object has none of this release yet.
-pub fn gates(gate: &FeatureGate, version: &str) -> Result<BTreeMap<String, bool>, String> {
+/// [`NoGates`].
+pub fn gates(gate: &FeatureGate, version: &str) -> Result<BTreeMap<String, bool>, NoGates> {
     let status = gate.status.as_ref();
     let mut versions = status.into_iter().flat_map(|status| &status.feature_gates);
     let known = versions
         .find(|known| known.version == version)
-        .ok_or_else(|| {
-            format!("FeatureGate cluster: status.featureGates has no version {version} yet")
-        })?;
+        .ok_or_else(|| NoGates(version.to_owned()))?;
     let named = |features: &[api::config::NamedFeature], is_on: bool| -> Vec<(String, bool)> {
         let names = features.iter().map(|feature| feature.name.clone());
         names.map(|name| (name, is_on)).collect()
@@ -42,7 +44,10 @@ pub fn gates(gate: &FeatureGate, version: &str) -> Result<BTreeMap<String, bool>
 ///
 /// # Errors
 /// The base that cannot be read.
-pub fn plan(base: &KubeletBase, pools: &[PoolFacts]) -> Result<Vec<GeneratedConfig>, String> {
+pub fn plan(
+    base: &KubeletBase,
+    pools: &[PoolFacts],
+) -> Result<Vec<GeneratedConfig>, kubelet::Error> {
     if base.gates.is_none() {
         return Ok(Vec::new());
     }
@@ -76,7 +81,7 @@ mod tests {
             { "version": "4.19.0", "enabled": [{ "name": "A" }], "disabled": [{ "name": "B" }] }
         ] }));
         let why = "FeatureGate cluster: status.featureGates has no version 4.20.0 yet";
-        assert_eq!(gates(&gate, "4.20.0").unwrap_err(), why);
+        assert_eq!(gates(&gate, "4.20.0").unwrap_err().to_string(), why);
         let conf = json!({ "maxPods": 250, "featureGates": { "Older": true } });
         let base = KubeletBase {
             roles: [("worker".to_owned(), Ok(conf))].into(),
@@ -100,8 +105,8 @@ mod tests {
             json!({ "maxPods": 250, "featureGates": { "A": true, "B": false } })
         );
         let why = "there is no base for role master";
-        assert_eq!(plan(&base, &[pool("master")]).unwrap_err(), why);
+        assert_eq!(plan(&base, &[pool("master")]).unwrap_err().to_string(), why);
         let none = KubeletBase::default();
-        assert_eq!(plan(&none, &[pool("master")]), Ok(vec![]));
+        assert_eq!(plan(&none, &[pool("master")]).unwrap(), []);
     }
 }

@@ -14,21 +14,100 @@ mod options;
 mod schema;
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
 
 use api::machineconfiguration::{KubeletConfig, TlsSecurityProfile};
 use serde_json::Value;
 
+use self::compose::{KUBELET_CONF, ParseError};
 use self::options::Options;
 use crate::latency::NodeAsks;
-use crate::naming::{Claimant, NamedPools, SelectingKind, claims};
-use crate::object::{API_VERSION, GeneratedConfig, Maker, SettingOutcome};
+use crate::naming::{self, Claimant, NamedPools, SelectingKind, claims};
+use crate::object::{self, API_VERSION, GeneratedConfig, Maker, SettingOutcome};
 use crate::pools::PoolFacts;
+use crate::tls;
+
+/// Why a role has no `kubelet.conf` that options are laid over: its MachineConfig, by name.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum BaseError {
+    /// It is not there.
+    #[error(
+        "MachineConfig {0} is missing, which has the {KUBELET_CONF} that options are laid over"
+    )]
+    Missing(String),
+    /// It has no such file.
+    #[error("MachineConfig {0}: it does not write {KUBELET_CONF}")]
+    NoFile(String),
+    /// The file cannot be read.
+    #[error("MachineConfig {0}")]
+    ReadFile(String, #[source] Arc<object::Error>),
+    /// The text of the file is none.
+    #[error("MachineConfig {0}")]
+    ParseFile(String, #[source] ParseError),
+}
+
+/// Why options of kubelets are not followed.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Error {
+    /// Pools or number of the KubeletConfig.
+    #[error(transparent)]
+    Naming(#[from] naming::Error),
+    /// The role has no base.
+    #[error("there is no base for role {0}")]
+    NoBase(String),
+    /// The base of the role cannot be read.
+    #[error(transparent)]
+    Base(#[from] BaseError),
+    /// `kubelet.conf` cannot be printed.
+    #[error("kubelet.conf cannot be written")]
+    Print(#[source] Arc<serde_saphyr::ser::Error>),
+    /// The cluster's TLS profile.
+    #[error(transparent)]
+    ClusterTls(#[from] tls::Error),
+    /// The KubeletConfig's TLS profile. Its field goes on in the message of the profile.
+    #[error("spec.{0}")]
+    OwnTls(tls::Error),
+    /// A TLS profile without a type.
+    #[error("spec.tlsSecurityProfile.type is empty")]
+    NoTlsType,
+    /// The options are no object.
+    #[error("spec.kubeletConfig is not an object")]
+    NoObject,
+    /// They are of another kind or version: field, expected, found.
+    #[error("spec.kubeletConfig.{0} is not {1}, but {2}")]
+    WrongType(&'static str, &'static str, String),
+    /// A path that the kubelet has with other capitals.
+    #[error("{0} is no field of the kubelet's, which has {1}")]
+    MisspelledField(String, &'static str),
+    /// A path that the kubelet does not have.
+    #[error("{0} is no field of the kubelet's")]
+    UnknownField(String),
+    /// An item of a list.
+    #[error("{0} is empty")]
+    EmptyItem(String),
+    /// Path, value, and what it is not.
+    #[error("{0} {1} is no {2}")]
+    MistypedField(String, String, &'static str),
+    /// Path, value, and the numbers that it has.
+    #[error("{0} {1} is not in {least} to {most}", least = .2.start(), most = .2.end())]
+    OutOfRange(String, i64, RangeInclusive<i64>),
+    /// A field that belongs to the cluster, and its value.
+    #[error("KubeletConfiguration: {0} is not allowed to be set, but contains: {1}")]
+    NotAllowed(&'static str, String),
+    /// A reservation by hand and one by size. OpenShift's words, its slip included.
+    #[error("autoSizingReserved and systemdReserved cannot be set together")]
+    ReservedTwice,
+    /// What is reserved is not that of the system: both groups.
+    #[error("spec.kubeletConfig.systemReservedCgroup {0} is not systemCgroups {1}")]
+    OtherCgroup(String, String),
+}
 
 /// What KubeletConfigs are laid over.
 #[derive(Debug, Clone, Default)]
 pub struct KubeletBase {
     /// `kubelet.conf` of each role, or why there is none.
-    pub roles: BTreeMap<String, Result<Value, String>>,
+    pub roles: BTreeMap<String, Result<Value, BaseError>>,
     /// Feature gates of the cluster.
     pub gates: Option<BTreeMap<String, bool>>,
     /// TLS of the cluster's servers.
@@ -39,20 +118,20 @@ pub struct KubeletBase {
 
 impl KubeletBase {
     /// The `kubelet.conf` of a pool.
-    pub(crate) fn of(&self, pool: &PoolFacts) -> Result<&Value, String> {
+    pub(crate) fn of(&self, pool: &PoolFacts) -> Result<&Value, Error> {
         let of_role = self.roles.get(pool.role());
-        let conf = of_role.ok_or_else(|| format!("there is no base for role {}", pool.role()))?;
-        conf.as_ref().map_err(Clone::clone)
+        let conf = of_role.ok_or_else(|| Error::NoBase(pool.role().to_owned()))?;
+        Ok(conf.as_ref().map_err(Clone::clone)?)
     }
 }
 
 /// What KubeletConfigs come to.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default)]
 pub struct KubeletPlan {
     /// MachineConfigs of those that are followed.
     pub configs: Vec<GeneratedConfig>,
     /// What becomes of each that is not under deletion.
-    pub outcomes: Vec<SettingOutcome>,
+    pub outcomes: Vec<SettingOutcome<Error>>,
 }
 
 /// Makes the MachineConfigs that KubeletConfigs ask for.
@@ -69,7 +148,7 @@ pub fn plan(configs: &[&KubeletConfig], pools: &[PoolFacts], base: &KubeletBase)
         })
         .collect();
     let names = claims(SelectingKind::Kubelet, &claimants, pools);
-    let mut candidates: Vec<(&KubeletConfig, Result<NamedPools<'_>, String>)> =
+    let mut candidates: Vec<(&KubeletConfig, Result<NamedPools<'_>, naming::Error>)> =
         configs.iter().copied().zip(names).collect();
     candidates.retain(|(config, _)| config.metadata.deletion_timestamp.is_none());
     // The order of names, in which one lies over another.
@@ -79,7 +158,9 @@ pub fn plan(configs: &[&KubeletConfig], pools: &[PoolFacts], base: &KubeletBase)
     for (config, names) in candidates {
         let name = config.metadata.name.clone().unwrap_or_default();
         let suffix = names.as_ref().ok().map(NamedPools::suffix);
-        let made = names.and_then(|names| make(config, names, &accepted, base));
+        let made = names
+            .map_err(Error::from)
+            .and_then(|names| make(config, names, &accepted, base));
         let (configs, result) = match made {
             Ok((own, configs)) => {
                 accepted.push(own);
@@ -146,7 +227,7 @@ fn make<'a>(
     names: NamedPools<'a>,
     accepted: &[Accepted<'a>],
     base: &KubeletBase,
-) -> Result<(Accepted<'a>, Vec<GeneratedConfig>), String> {
+) -> Result<(Accepted<'a>, Vec<GeneratedConfig>), Error> {
     let name = config.metadata.name.as_deref().unwrap_or_default();
     let options = Options::read(&config.spec)?;
     let mut made = Vec::new();

@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use api::machineconfiguration::annotation;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
-use pool::selector::Selector;
+use pool::selector::{InvalidSelector, Selector};
 
 use crate::pools::PoolFacts;
 
@@ -15,6 +15,41 @@ const SELECTOR: &str = "spec.machineConfigPoolSelector";
 
 /// The highest number at the end of a name.
 const LAST: u32 = 9;
+
+/// Why an object has no MachineConfigs.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The selector cannot be read.
+    #[error(transparent)]
+    Selector(#[from] InvalidSelector),
+    /// A KubeletConfig selects no pool.
+    #[error("could not find any MachineConfigPool set for KubeletConfig")]
+    NoKubeletPool,
+    /// A ContainerRuntimeConfig of this name selects no pool.
+    #[error("could not find any MachineConfigPool set for ContainerRuntimeConfig {0}")]
+    NoRuntimePool(String),
+    /// The named pool would not get what is generated for it.
+    #[error(
+        "MachineConfigPool {0}: spec.machineConfigSelector does not select role {0}, so the pool would not get the options"
+    )]
+    DeafPool(String),
+    /// Its pools have as many objects of the kind as there are numbers.
+    #[error(
+        "max number of supported {0} config ({count}) has been reached. Please delete old {0} configs before retrying",
+        count = LAST + 1
+    )]
+    TooMany(&'static str),
+    /// The number that it was given before is none.
+    #[error("annotation {suffix} has no number from 1 to {LAST}, but {0:?}", suffix = annotation::MC_NAME_SUFFIX)]
+    NoNumber(String),
+    /// The number that it was given before is that of the named object.
+    #[error(
+        "annotation {suffix} is that of {kind} {1}, which shares a pool: remove the annotation",
+        kind = .0.as_str(),
+        suffix = annotation::MC_NAME_SUFFIX
+    )]
+    NumberTaken(SelectingKind, String),
+}
 
 /// A kind whose objects select pools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,28 +96,18 @@ impl SelectingKind {
         }
     }
 
-    fn selects_nothing(self, name: &str) -> String {
+    fn selects_nothing(self, name: &str) -> Error {
         match self {
-            Self::Kubelet => {
-                "could not find any MachineConfigPool set for KubeletConfig".to_owned()
-            }
-            Self::Runtime => {
-                format!(
-                    "could not find any MachineConfigPool set for ContainerRuntimeConfig {name}"
-                )
-            }
+            Self::Kubelet => Error::NoKubeletPool,
+            Self::Runtime => Error::NoRuntimePool(name.to_owned()),
         }
     }
 
-    fn too_many(self) -> String {
-        let what = match self {
+    const fn too_many(self) -> Error {
+        Error::TooMany(match self {
             Self::Kubelet => "kubelet",
             Self::Runtime => "container runtime",
-        };
-        format!(
-            "max number of supported {what} config ({}) has been reached. Please delete old {what} configs before retrying",
-            LAST + 1
-        )
+        })
     }
 }
 
@@ -102,7 +127,7 @@ impl<'a> Claimant<'a> {
     }
 
     /// The number that it was given before.
-    fn number(&self) -> Option<Result<u32, String>> {
+    fn number(&self) -> Option<Result<u32, Error>> {
         let annotations = self.metadata.annotations.as_ref()?;
         let text = annotations.get(annotation::MC_NAME_SUFFIX)?;
         if text.is_empty() {
@@ -112,12 +137,7 @@ impl<'a> Claimant<'a> {
             .parse()
             .ok()
             .filter(|number| (1..=LAST).contains(number));
-        Some(number.ok_or_else(|| {
-            format!(
-                "annotation {} has no number from 1 to {LAST}, but {text:?}",
-                annotation::MC_NAME_SUFFIX
-            )
-        }))
+        Some(number.ok_or_else(|| Error::NoNumber(text.clone())))
     }
 
     /// Older ones first.
@@ -165,8 +185,8 @@ pub fn claims<'p>(
     kind: SelectingKind,
     objects: &[Claimant<'_>],
     pools: &'p [PoolFacts],
-) -> Vec<Result<NamedPools<'p>, String>> {
-    let mut claims: Vec<Result<NamedPools<'p>, String>> = objects
+) -> Vec<Result<NamedPools<'p>, Error>> {
+    let mut claims: Vec<Result<NamedPools<'p>, Error>> = objects
         .iter()
         .map(|object| {
             let pools = selected(kind, object, pools)?;
@@ -203,11 +223,7 @@ pub fn claims<'p>(
                 Ok(claim)
             }
         } else if let Some((_, other)) = others.iter().find(|(number, _)| *number == claim.number) {
-            Err(format!(
-                "annotation {} is that of {} {other}, which shares a pool: remove the annotation",
-                annotation::MC_NAME_SUFFIX,
-                kind.as_str()
-            ))
+            Err(Error::NumberTaken(kind, (*other).to_owned()))
         } else {
             Ok(claim)
         };
@@ -225,9 +241,8 @@ fn selected<'p>(
     kind: SelectingKind,
     object: &Claimant<'_>,
     pools: &'p [PoolFacts],
-) -> Result<Vec<&'p PoolFacts>, String> {
-    let selector =
-        Selector::parse(SELECTOR, object.selector).map_err(|refusal| refusal.to_string())?;
+) -> Result<Vec<&'p PoolFacts>, Error> {
+    let selector = Selector::parse(SELECTOR, object.selector)?;
     let pools: Vec<&PoolFacts> = pools
         .iter()
         .filter(|pool| selector.matches(&pool.labels))
@@ -236,10 +251,7 @@ fn selected<'p>(
         return Err(kind.selects_nothing(object.name()));
     }
     if let Some(deaf) = pools.iter().find(|pool| !pool.selects_own_role) {
-        return Err(format!(
-            "MachineConfigPool {}: spec.machineConfigSelector does not select role {}, so the pool would not get the options",
-            deaf.name, deaf.name
-        ));
+        return Err(Error::DeafPool(deaf.name.clone()));
     }
     Ok(pools)
 }

@@ -3,8 +3,7 @@
 use api::config::NodeSettings;
 use serde_json::json;
 
-use crate::kubelet::KubeletBase;
-use crate::kubelet::compose;
+use crate::kubelet::{self, KubeletBase, compose};
 use crate::latency::{LatencyProfile, NodeAsks};
 use crate::object::GeneratedConfig;
 use crate::pools::PoolFacts;
@@ -14,6 +13,22 @@ use crate::pools::PoolFacts;
 /// Source: `docs/reference/controller.md`, "Node settings".
 const CGROUP_V2: [&str; 2] = ["systemd.unified_cgroup_hierarchy=1", "cgroup_no_v1=\"all\""];
 
+/// Why the settings are refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// Version 1 of control groups.
+    #[error(
+        "Node.config.openshift.io cluster: spec.cgroupMode v1 is not supported: nodes have version 2 of control groups"
+    )]
+    CgroupV1,
+    /// Control groups of no known version.
+    #[error("Node.config.openshift.io cluster: spec.cgroupMode has no mode {0:?}")]
+    NoCgroupMode(String),
+    /// A latency profile that there is not.
+    #[error("Node.config.openshift.io cluster: spec.workerLatencyProfile has no profile {0:?}")]
+    NoProfile(String),
+}
+
 /// Name of the MachineConfig of a pool.
 pub fn config_name(pool: &str) -> String {
     format!("97-{pool}-generated-kubelet")
@@ -22,22 +37,12 @@ pub fn config_name(pool: &str) -> String {
 /// Reads the object.
 ///
 /// # Errors
-/// Object and field, and why it is refused.
-pub fn read(settings: &NodeSettings) -> Result<NodeAsks, String> {
-    let at = |field: &str, why: String| {
-        Err(format!(
-            "Node.config.openshift.io cluster: spec.{field} {why}"
-        ))
-    };
+/// [`Error`].
+pub fn read(settings: &NodeSettings) -> Result<NodeAsks, Error> {
     match settings.spec.cgroup_mode.as_str() {
         "" | "v2" => {}
-        "v1" => {
-            return at(
-                "cgroupMode",
-                "v1 is not supported: nodes have version 2 of control groups".to_owned(),
-            );
-        }
-        other => return at("cgroupMode", format!("has no mode {other:?}")),
+        "v1" => return Err(Error::CgroupV1),
+        other => return Err(Error::NoCgroupMode(other.to_owned())),
     }
     let profile = settings.spec.worker_latency_profile.as_str();
     let profile = match profile {
@@ -45,7 +50,7 @@ pub fn read(settings: &NodeSettings) -> Result<NodeAsks, String> {
         name => {
             let mut all = LatencyProfile::ALL.into_iter();
             let Some(profile) = all.find(|profile| profile.as_str() == name) else {
-                return at("workerLatencyProfile", format!("has no profile {name:?}"));
+                return Err(Error::NoProfile(name.to_owned()));
             };
             Some(profile)
         }
@@ -65,7 +70,10 @@ pub fn profile_of_conf(text: &str) -> Option<LatencyProfile> {
 ///
 /// # Errors
 /// The base that cannot be read, where it is laid over.
-pub fn plan(base: &KubeletBase, pools: &[PoolFacts]) -> Result<Vec<GeneratedConfig>, String> {
+pub fn plan(
+    base: &KubeletBase,
+    pools: &[PoolFacts],
+) -> Result<Vec<GeneratedConfig>, kubelet::Error> {
     let Some(asks) = base.node else {
         return Ok(Vec::new());
     };
@@ -141,7 +149,7 @@ mod tests {
             Some(LatencyProfile::MediumUpdateAverageReaction)
         );
         let none = KubeletBase::default();
-        assert_eq!(plan(&none, &pools), Ok(Vec::new()));
+        assert_eq!(plan(&none, &pools).unwrap(), []);
     }
 
     #[test]
@@ -153,7 +161,7 @@ mod tests {
             profile: Some(LatencyProfile::Default),
         });
         let why = "there is no base for role worker";
-        assert_eq!(plan(&base, &[pool("worker")]).unwrap_err(), why);
+        assert_eq!(plan(&base, &[pool("worker")]).unwrap_err().to_string(), why);
     }
 
     #[test]
@@ -174,7 +182,7 @@ mod tests {
         ];
         for (spec, why) in table {
             let expected = format!("Node.config.openshift.io cluster: {why}");
-            assert_eq!(read(&settings(&spec)).unwrap_err(), expected);
+            assert_eq!(read(&settings(&spec)).unwrap_err().to_string(), expected);
         }
     }
 }

@@ -15,6 +15,20 @@ pub const API_VERSION: &str = "machineconfiguration.openshift.io/v1";
 /// Mode of a generated file.
 const MODE: u32 = 0o644;
 
+/// Why a file of a MachineConfig cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The whole configuration cannot be read.
+    #[error(transparent)]
+    Config(#[from] ignition::Error),
+    /// There are no bytes at this path.
+    #[error("{0} cannot be read")]
+    Decode(String, #[source] content::Error),
+    /// The bytes at this path are not text.
+    #[error("{0} is not text")]
+    NotText(String),
+}
+
 /// A file of a generated MachineConfig.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GeneratedFile {
@@ -120,23 +134,23 @@ impl GeneratedConfig {
 /// The text of a file that a MachineConfig writes; nothing where it does not.
 ///
 /// # Errors
-/// Why it cannot be read.
-pub fn file_of(spec: &MachineConfigSpec, path: &str) -> Result<Option<String>, String> {
+/// [`Error`].
+pub fn file_of(spec: &MachineConfigSpec, path: &str) -> Result<Option<String>, Error> {
     let config = spec.config.clone().unwrap_or_default();
-    let (config, _) = ignition::read_as_it_is(&config).map_err(|error| error.to_string())?;
+    let (config, _) = ignition::read_as_it_is(&config)?;
     let mut files = config.storage.files.iter();
     let Some(file) = files.find(|file| file.path == path) else {
         return Ok(None);
     };
-    let bytes = content::decode(&file.contents)
-        .map_err(|error| format!("{path} cannot be read: {error}"))?;
-    let text = String::from_utf8(bytes).map_err(|_| format!("{path} is not text"))?;
+    let bytes =
+        content::decode(&file.contents).map_err(|error| Error::Decode(path.to_owned(), error))?;
+    let text = String::from_utf8(bytes).map_err(|_| Error::NotText(path.to_owned()))?;
     Ok(Some(text))
 }
 
-/// What becomes of an object that selects pools.
+/// What becomes of an object that selects pools. `E` is why one of its kind is not followed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SettingOutcome {
+pub struct SettingOutcome<E> {
     /// Its name.
     pub name: String,
     /// The annotation with its number; nothing where it has none yet.
@@ -146,10 +160,10 @@ pub struct SettingOutcome {
     /// What is said behind `Success`.
     pub remarks: Vec<String>,
     /// Whether it is followed, or why not.
-    pub result: Result<(), String>,
+    pub result: Result<(), E>,
 }
 
-/// Conditions of an object of which `result` became.
+/// Conditions of an object that is followed, or of which `refusal` says why it is not.
 ///
 /// Shape: `Accepted` where `accepts`, then the one of older clients last, which read only that:
 /// `Success` or `Failure`. Others are dropped. Source: `docs/reference/controller.md`,
@@ -157,28 +171,28 @@ pub struct SettingOutcome {
 pub fn conditions(
     before: &[SettingCondition],
     accepts: bool,
-    (result, remarks): (&Result<(), String>, &[String]),
+    (refusal, remarks): (Option<&str>, &[String]),
     now: Timestamp,
 ) -> Vec<SettingCondition> {
     use SettingConditionType::{Accepted, Failure, Success};
-    let legacy = if result.is_ok() { Success } else { Failure };
+    let legacy = if refusal.is_none() { Success } else { Failure };
     let mut kept: Vec<SettingCondition> = before
         .iter()
         .filter(|known| (accepts && known.r#type == Accepted) || known.r#type == legacy)
         .cloned()
         .collect();
     kept.sort_by_key(|known| known.r#type != Accepted);
-    let message = match result {
+    let message = match refusal {
         // The first word is what clients know.
-        Ok(()) => [&["Success".to_owned()], remarks].concat().join("; "),
-        Err(why) => format!("Error: {why}"),
+        None => [&["Success".to_owned()], remarks].concat().join("; "),
+        Some(why) => format!("Error: {why}"),
     };
     for r#type in accepts.then_some(Accepted).into_iter().chain([legacy]) {
         condition::set(
             &mut kept,
             SettingCondition {
                 r#type,
-                status: ConditionStatus::from(result.is_ok()),
+                status: ConditionStatus::from(refusal.is_none()),
                 last_transition_time: Some(Time(now)),
                 reason: String::new(),
                 message: message.clone(),
@@ -264,7 +278,7 @@ mod tests {
     #[test]
     fn the_condition_of_older_clients_comes_last_and_times_move_with_the_status() {
         let (first, second) = ("2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z");
-        let good = conditions(&[], true, (&Ok(()), &[]), at(first));
+        let good = conditions(&[], true, (None, &[]), at(first));
         assert_eq!(
             read(&good),
             expected(&[
@@ -273,33 +287,28 @@ mod tests {
             ])
         );
         let said = ["one".to_owned(), "two".to_owned()];
-        let remarked = conditions(&good, true, (&Ok(()), &said), at(second));
+        let remarked = conditions(&good, true, (None, &said), at(second));
         assert_eq!(remarked[0].message, "Success; one; two");
         assert_eq!(
             remarked[0].last_transition_time,
             good[0].last_transition_time
         );
-        let again = conditions(&good, true, (&Ok(()), &[]), at(second));
+        let again = conditions(&good, true, (None, &[]), at(second));
         assert_eq!(again, good);
-        let bad = conditions(&good, true, (&Err("no".to_owned()), &[]), at(second));
+        let bad = conditions(&good, true, (Some("no"), &[]), at(second));
         let failed = [
             ("Accepted", false, "Error: no", second),
             ("Failure", false, "Error: no", second),
         ];
         assert_eq!(read(&bad), expected(&failed));
-        let runtime = conditions(&[], false, (&Err("no".to_owned()), &[]), at(second));
+        let runtime = conditions(&[], false, (Some("no"), &[]), at(second));
         assert_eq!(read(&runtime), expected(&failed[1..]));
     }
 
     #[test]
     fn a_pool_waits_until_the_present_form_is_accepted() {
-        let good = conditions(&[], true, (&Ok(()), &[]), at("2026-01-01T00:00:00Z"));
-        let bad = conditions(
-            &[],
-            true,
-            (&Err("no".to_owned()), &[]),
-            at("2026-01-01T00:00:00Z"),
-        );
+        let good = conditions(&[], true, (None, &[]), at("2026-01-01T00:00:00Z"));
+        let bad = conditions(&[], true, (Some("no"), &[]), at("2026-01-01T00:00:00Z"));
         let wait = |generation, observed, conditions: &[SettingCondition]| {
             super::wait(
                 "KubeletConfig",

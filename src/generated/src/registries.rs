@@ -22,7 +22,43 @@ use self::mirrors::MirrorTable;
 use self::scope::{contains, repository};
 use self::signatures::Signatures;
 
+pub use self::scope::InvalidScope;
+pub use self::signatures::PolicyError;
+
 pub(crate) use self::files::{POLICY, REGISTRIES, default_policy, default_registries};
+
+/// The object and field that is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// An entry of an object of mirrors, and its member.
+    #[error("{0}.{1}")]
+    Mirror(String, &'static str, #[source] InvalidScope),
+    /// An entry of an object of mirrors has a policy that there is not.
+    #[error("{0}.mirrorSourcePolicy: there is no policy {1:?}")]
+    NoSourcePolicy(String, String),
+    /// An entry whose source has another policy in another object.
+    #[error("{0}.mirrorSourcePolicy: source {1} has another policy in {2}")]
+    TwoPolicies(String, String, String),
+    /// List and index of an entry of Image `cluster`.
+    #[error("Image cluster: spec.registrySources.{0}[{1}]")]
+    Source(&'static str, usize, #[source] InvalidScope),
+    /// Image `cluster` both allows and blocks.
+    #[error(
+        "Image cluster: spec.registrySources: invalid images config: only one of AllowedRegistries or BlockedRegistries may be specified"
+    )]
+    AllowedAndBlocked,
+    /// Image `cluster` blocks this image.
+    #[error(
+        "Image cluster: spec.registrySources.blockedRegistries has the registry of image {0} of the release, which no ImageDigestMirrorSet mirrors elsewhere"
+    )]
+    ReleaseBlocked(String),
+    /// The ClusterImagePolicy of this name.
+    #[error("ClusterImagePolicy {0}")]
+    ClusterPolicy(String, #[source] PolicyError),
+    /// The ImagePolicy of this namespace and name.
+    #[error("ImagePolicy {0}")]
+    NamespacePolicy(String, #[source] PolicyError),
+}
 
 /// What is asked of the container runtimes of a cluster.
 #[derive(Debug, Clone, Default)]
@@ -54,18 +90,17 @@ pub fn config_name(pool: &str) -> String {
 /// Source: `docs/reference/controller.md`, "Registries".
 ///
 /// # Errors
-/// Object and field, and why it is refused.
+/// [`Error`].
 pub fn plan(
     settings: &RegistryFacts<'_>,
     pools: &[PoolFacts],
-) -> Result<Vec<GeneratedConfig>, String> {
+) -> Result<Vec<GeneratedConfig>, Error> {
     let default = api::config::RegistrySources::default();
     let sources = settings
         .image
         .map_or(&default, |image| &image.spec.registry_sources);
     let mirrors = MirrorTable::read(settings)?;
-    check(sources, &mirrors, &settings.payload)
-        .map_err(|why| format!("Image cluster: spec.registrySources{why}"))?;
+    check(sources, &mirrors, &settings.payload)?;
     let signatures = Signatures::read(&settings.cluster_policies, &settings.image_policies)?;
     let files = files::files(sources, &mirrors, &signatures);
     if files.is_empty() {
@@ -78,7 +113,7 @@ pub fn plan(
 }
 
 /// ImagePolicies that cannot be followed, and why: their images do not run in their namespaces.
-pub fn refused_policies(settings: &RegistryFacts<'_>) -> Vec<String> {
+pub fn refused_policies(settings: &RegistryFacts<'_>) -> Vec<Error> {
     let read = Signatures::read(&settings.cluster_policies, &settings.image_policies);
     read.map(|read| read.refused).unwrap_or_default()
 }
@@ -87,7 +122,7 @@ fn check(
     sources: &api::config::RegistrySources,
     mirrors: &MirrorTable,
     payload: &[&str],
-) -> Result<(), String> {
+) -> Result<(), Error> {
     let lists = [
         ("allowedRegistries", &sources.allowed_registries, true),
         ("blockedRegistries", &sources.blocked_registries, true),
@@ -101,12 +136,11 @@ fn check(
     for (field, entries, takes_domains) in lists {
         for (index, entry) in entries.iter().enumerate() {
             scope::check(entry, takes_domains)
-                .map_err(|why| format!(".{field}[{index}]: {why}"))?;
+                .map_err(|error| Error::Source(field, index, error))?;
         }
     }
     if !sources.allowed_registries.is_empty() && !sources.blocked_registries.is_empty() {
-        let why = "invalid images config: only one of AllowedRegistries or BlockedRegistries may be specified";
-        return Err(format!(": {why}"));
+        return Err(Error::AllowedAndBlocked);
     }
     let is_blocked = |name: &str| {
         let mut blocked = sources.blocked_registries.iter();
@@ -118,9 +152,7 @@ fn check(
         is_blocked(repository) && mirrored.all(&is_blocked)
     });
     match locked_out {
-        Some(image) => Err(format!(
-            ".blockedRegistries has the registry of image {image} of the release, which no ImageDigestMirrorSet mirrors elsewhere"
-        )),
+        Some(image) => Err(Error::ReleaseBlocked((*image).to_owned())),
         None => Ok(()),
     }
 }

@@ -9,7 +9,7 @@ use api::machineconfiguration::{AdditionalStore, ContainerRuntimeConfig, Runtime
 use api::{IntOrString, quantity};
 use toml::{Table, Value};
 
-use crate::naming::{Claimant, NamedPools, SelectingKind, claims};
+use crate::naming::{self, Claimant, NamedPools, SelectingKind, claims};
 use crate::object::{API_VERSION, GeneratedConfig, GeneratedFile, Maker, SettingOutcome};
 use crate::pools::PoolFacts;
 
@@ -38,13 +38,54 @@ const MIN_LOG_BYTES: i128 = 8192;
 /// Longest path of a store.
 const MAX_PATH: usize = 256;
 
+/// Why a ContainerRuntimeConfig is not followed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// Its pools or its number.
+    #[error(transparent)]
+    Naming(#[from] naming::Error),
+    /// The base of this role cannot be read.
+    #[error("MachineConfig 01-{0}-container-runtime: {STORAGE} is not TOML")]
+    NotToml(String),
+    /// The base of this role has something else in the place of the named table.
+    #[error("MachineConfig 01-{0}-container-runtime: {STORAGE} has {1}, which is no table")]
+    NoTable(String, &'static str),
+    /// A level that there is not.
+    #[error("invalid LogLevel {0:?}, must be one of {levels}", levels = LEVELS.join(", "))]
+    LogLevel(String),
+    /// Too few processes.
+    #[error("invalid PidsLimit {0}")]
+    PidsLimit(i64),
+    /// Less than the runtime reads at once.
+    #[error("invalid LogSizeMax \"{0}\", cannot be less than 8kB")]
+    LogSizeMax(String),
+    /// A runtime that there is not.
+    #[error("invalid DefaultRuntime {0:?}, must be crun or runc")]
+    DefaultRuntime(String),
+    /// A negative size.
+    #[error("invalid OverlaySize \"{0}\", cannot be less than 0")]
+    OverlaySize(String),
+    /// Field and value.
+    #[error("spec.containerRuntimeConfig.{0} {1} is no quantity")]
+    NoQuantity(&'static str, IntOrString),
+    /// Field, how many there are, and how many there may be.
+    #[error("spec.containerRuntimeConfig.{0} has {1} stores, more than {2}")]
+    TooManyStores(&'static str, usize, usize),
+    /// Field, index and path.
+    #[error("spec.containerRuntimeConfig.{0}[{1}].path {2:?} is no plain absolute path")]
+    NoPath(&'static str, usize, String),
+    /// Field, index and path.
+    #[error("spec.containerRuntimeConfig.{0}[{1}].path {2} is there twice")]
+    RepeatedPath(&'static str, usize, String),
+}
+
 /// What ContainerRuntimeConfigs come to.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RuntimePlan {
     /// MachineConfigs of those that are followed.
     pub configs: Vec<GeneratedConfig>,
     /// What becomes of each that is not under deletion.
-    pub outcomes: Vec<SettingOutcome>,
+    pub outcomes: Vec<SettingOutcome<Error>>,
 }
 
 /// Makes the MachineConfigs that ContainerRuntimeConfigs ask for. `storage` has the `storage.conf`
@@ -64,8 +105,10 @@ pub fn plan(
         })
         .collect();
     let names = claims(SelectingKind::Runtime, &claimants, pools);
-    let mut candidates: Vec<(&ContainerRuntimeConfig, Result<NamedPools<'_>, String>)> =
-        configs.iter().copied().zip(names).collect();
+    let mut candidates: Vec<(
+        &ContainerRuntimeConfig,
+        Result<NamedPools<'_>, naming::Error>,
+    )> = configs.iter().copied().zip(names).collect();
     candidates.retain(|(config, _)| config.metadata.deletion_timestamp.is_none());
     candidates.sort_by_key(|(_, names)| names.as_ref().map_or(u32::MAX, |names| names.number));
     let mut plan = RuntimePlan::default();
@@ -73,7 +116,9 @@ pub fn plan(
     let mut below: BTreeMap<String, Storage> = BTreeMap::new();
     for (config, names) in candidates {
         let suffix = names.as_ref().ok().map(NamedPools::suffix);
-        let made = names.and_then(|names| make(config, &names, &mut below, storage));
+        let made = names
+            .map_err(Error::from)
+            .and_then(|names| make(config, &names, &mut below, storage));
         let (configs, result) = match made {
             Ok(configs) => (configs, Ok(())),
             Err(why) => (Vec::new(), Err(why)),
@@ -115,7 +160,7 @@ fn make(
     names: &NamedPools<'_>,
     below: &mut BTreeMap<String, Storage>,
     storage: &BTreeMap<String, String>,
-) -> Result<Vec<GeneratedConfig>, String> {
+) -> Result<Vec<GeneratedConfig>, Error> {
     let options = &config.spec.container_runtime_config;
     let own = drop_ins(options)?;
     let asked = storage_of(options)?;
@@ -126,12 +171,7 @@ fn make(
             let mut merged = below.get(&pool.name).cloned().unwrap_or_default();
             merged.overlay(&asked);
             let base = storage.get(pool.role()).map(String::as_str);
-            let text = storage_conf(base.unwrap_or(DEFAULT_STORAGE), &merged).map_err(|why| {
-                format!(
-                    "MachineConfig 01-{}-container-runtime: {STORAGE} {why}",
-                    pool.role()
-                )
-            })?;
+            let text = storage_conf(base.unwrap_or(DEFAULT_STORAGE), &merged, pool.role())?;
             files.push(GeneratedFile {
                 path: STORAGE.to_owned(),
                 text,
@@ -156,7 +196,7 @@ fn make(
 }
 
 /// The drop-ins of the runtime, one for each setting.
-fn drop_ins(options: &RuntimeOptions) -> Result<Vec<GeneratedFile>, String> {
+fn drop_ins(options: &RuntimeOptions) -> Result<Vec<GeneratedFile>, Error> {
     let mut files = Vec::new();
     let mut add = |path: &'static str, table: &str, option: &str, value: Value| {
         let inner = Table::from_iter([(option.to_owned(), value)]);
@@ -171,10 +211,7 @@ fn drop_ins(options: &RuntimeOptions) -> Result<Vec<GeneratedFile>, String> {
     let level = options.log_level.as_str();
     if !level.is_empty() {
         if !LEVELS.contains(&level) {
-            return Err(format!(
-                "invalid LogLevel {level:?}, must be one of {}",
-                LEVELS.join(", ")
-            ));
+            return Err(Error::LogLevel(level.to_owned()));
         }
         add(
             "/etc/crio/crio.conf.d/01-ctrcfg-logLevel",
@@ -186,7 +223,7 @@ fn drop_ins(options: &RuntimeOptions) -> Result<Vec<GeneratedFile>, String> {
     // OpenShift counts 0 as absent.
     if let Some(limit) = options.pids_limit.filter(|limit| *limit != 0) {
         if limit < MIN_PIDS {
-            return Err(format!("invalid PidsLimit {limit}"));
+            return Err(Error::PidsLimit(limit));
         }
         add(
             "/etc/crio/crio.conf.d/01-ctrcfg-pidsLimit",
@@ -198,10 +235,7 @@ fn drop_ins(options: &RuntimeOptions) -> Result<Vec<GeneratedFile>, String> {
     if let Some(size) = &options.log_size_max {
         let bytes = bytes_of("logSizeMax", size)?;
         if (1..=MIN_LOG_BYTES).contains(&bytes) {
-            return Err(format!(
-                "invalid LogSizeMax \"{}\", cannot be less than 8kB",
-                written(size)
-            ));
+            return Err(Error::LogSizeMax(written(size)));
         }
         if bytes != 0 {
             let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
@@ -216,9 +250,7 @@ fn drop_ins(options: &RuntimeOptions) -> Result<Vec<GeneratedFile>, String> {
     let runtime = options.default_runtime.as_str();
     if !runtime.is_empty() {
         if !["crun", "runc"].contains(&runtime) {
-            return Err(format!(
-                "invalid DefaultRuntime {runtime:?}, must be crun or runc"
-            ));
+            return Err(Error::DefaultRuntime(runtime.to_owned()));
         }
         let path = "/etc/crio/crio.conf.d/01-ctrcfg-defaultRuntime";
         add(path, "runtime", "default_runtime", runtime.into());
@@ -235,14 +267,11 @@ fn drop_ins(options: &RuntimeOptions) -> Result<Vec<GeneratedFile>, String> {
     Ok(files)
 }
 
-fn storage_of(options: &RuntimeOptions) -> Result<Storage, String> {
+fn storage_of(options: &RuntimeOptions) -> Result<Storage, Error> {
     let size = options.overlay_size.as_ref();
     let bytes = size.map(|size| bytes_of("overlaySize", size)).transpose()?;
     if let (Some(size), Some(..0)) = (size, bytes) {
-        return Err(format!(
-            "invalid OverlaySize \"{}\", cannot be less than 0",
-            written(size)
-        ));
+        return Err(Error::OverlaySize(written(size)));
     }
     Ok(Storage {
         overlay_bytes: bytes.filter(|bytes| *bytes != 0),
@@ -255,8 +284,11 @@ fn storage_of(options: &RuntimeOptions) -> Result<Storage, String> {
     })
 }
 
-fn storage_conf(base: &str, asked: &Storage) -> Result<String, String> {
-    let mut conf: Table = base.parse().map_err(|_| "is not TOML".to_owned())?;
+/// Lays what is asked for over the base of a role.
+fn storage_conf(base: &str, asked: &Storage, role: &str) -> Result<String, Error> {
+    let mut conf: Table = base.parse().map_err(|_| Error::NotToml(role.to_owned()))?;
+    let table =
+        |parent, name| table(parent, name).ok_or_else(|| Error::NoTable(role.to_owned(), name));
     let storage = table(&mut conf, "storage")?;
     let options = table(storage, "options")?;
     if !asked.images.is_empty() {
@@ -281,18 +313,16 @@ fn storage_conf(base: &str, asked: &Storage) -> Result<String, String> {
     Ok(toml::to_string(&conf).unwrap_or_default())
 }
 
-fn table<'a>(parent: &'a mut Table, name: &str) -> Result<&'a mut Table, String> {
+/// The table of a name, made where it is not there; nothing where it is no table.
+fn table<'a>(parent: &'a mut Table, name: &str) -> Option<&'a mut Table> {
     let entry = parent
         .entry(name.to_owned())
         .or_insert_with(|| Value::Table(Table::new()));
-    entry
-        .as_table_mut()
-        .ok_or_else(|| format!("has {name}, which is no table"))
+    entry.as_table_mut()
 }
 
-fn bytes_of(field: &str, size: &IntOrString) -> Result<i128, String> {
-    quantity::bytes(&written(size))
-        .ok_or_else(|| format!("spec.containerRuntimeConfig.{field} {size} is no quantity"))
+fn bytes_of(field: &'static str, size: &IntOrString) -> Result<i128, Error> {
+    quantity::bytes(&written(size)).ok_or_else(|| Error::NoQuantity(field, size.clone()))
 }
 
 fn written(size: &IntOrString) -> String {
@@ -302,13 +332,13 @@ fn written(size: &IntOrString) -> String {
     }
 }
 
-fn paths(field: &str, stores: &[AdditionalStore], most: usize) -> Result<Vec<String>, String> {
-    let at = |why: String| format!("spec.containerRuntimeConfig.{field}{why}");
+fn paths(
+    field: &'static str,
+    stores: &[AdditionalStore],
+    most: usize,
+) -> Result<Vec<String>, Error> {
     if stores.len() > most {
-        return Err(at(format!(
-            " has {} stores, more than {most}",
-            stores.len()
-        )));
+        return Err(Error::TooManyStores(field, stores.len(), most));
     }
     let mut paths: Vec<String> = Vec::new();
     for (index, store) in stores.iter().enumerate() {
@@ -319,12 +349,10 @@ fn paths(field: &str, stores: &[AdditionalStore], most: usize) -> Result<Vec<Str
             && path.chars().all(is_plain)
             && !path.contains("//");
         if !is_good {
-            return Err(at(format!(
-                "[{index}].path {path:?} is no plain absolute path"
-            )));
+            return Err(Error::NoPath(field, index, path.clone()));
         }
         if paths.contains(path) {
-            return Err(at(format!("[{index}].path {path} is there twice")));
+            return Err(Error::RepeatedPath(field, index, path.clone()));
         }
         paths.push(path.clone());
     }

@@ -20,6 +20,47 @@ use serde_json::{Map, Value, json};
 use crate::object::{API_VERSION, GeneratedConfig, Maker};
 use crate::pools::PoolFacts;
 
+/// The ControllerConfig's field that is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("ControllerConfig {}", controller_config::NAME)]
+pub struct Error(#[source] Fault);
+
+/// Why a field is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+enum Fault {
+    #[error("spec.clusterDNSIP is empty, and kubelets need it")]
+    NoDns,
+    #[error("spec.clusterDNSIP {0:?} is no address")]
+    Dns(String),
+    #[error("spec.{0} is not text")]
+    NotText(&'static str),
+    #[error(
+        "spec.pullSecret names Secret {0}/{1}, and only {namespace}/{name} is read",
+        namespace = PULL_SECRET.0,
+        name = PULL_SECRET.1
+    )]
+    OtherSecret(String, String),
+    #[error("spec.pullSecret: Secret {namespace}/{name} {0}", namespace = PULL_SECRET.0, name = PULL_SECRET.1)]
+    Secret(SecretFault),
+    #[error("spec.proxy.status.{0} has a character that a variable cannot have")]
+    ProxyCharacter(&'static str),
+    #[error("spec.infra.status.apiServerInternalURI {0:?} is no https://host:port")]
+    ApiServer(String),
+}
+
+/// Why a pull secret cannot be used. What it says is a secret: of an error only the place is named.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+enum SecretFault {
+    #[error("is not there")]
+    Missing,
+    #[error("has type {0:?}, expected {expected}", expected = PullSecret::TYPE)]
+    Type(String),
+    #[error("has no text in {}", PullSecret::KEY)]
+    NotText,
+    #[error("has no JSON object in {key}: line {line}, column {column}", key = PullSecret::KEY)]
+    NoObject { line: usize, column: usize },
+}
+
 /// The kind that base configurations are made from.
 pub const MAKER: &str = "ControllerConfig";
 
@@ -101,14 +142,13 @@ pub fn config_names(role: &str) -> [String; 3] {
 /// Source: `docs/reference/controller.md`, "Base configurations".
 ///
 /// # Errors
-/// The field of the ControllerConfig, and why it is refused.
+/// [`Error`].
 pub fn plan(
     config: &ControllerConfig,
     pools: &[PoolFacts],
     secret: Option<&PullSecret>,
-) -> Result<Vec<GeneratedConfig>, String> {
-    let facts = Facts::read(&config.spec, secret)
-        .map_err(|why| format!("ControllerConfig {}: spec.{why}", controller_config::NAME))?;
+) -> Result<Vec<GeneratedConfig>, Error> {
+    let facts = Facts::read(&config.spec, secret).map_err(Error)?;
     let maker = Maker {
         api_version: API_VERSION,
         kind: MAKER,
@@ -136,19 +176,19 @@ pub fn plan(
 }
 
 impl Facts {
-    /// Reads what is used. The error begins with the field.
-    fn read(spec: &ControllerConfigSpec, secret: Option<&PullSecret>) -> Result<Self, String> {
+    /// Reads what is used.
+    fn read(spec: &ControllerConfigSpec, secret: Option<&PullSecret>) -> Result<Self, Fault> {
         if spec.cluster_dns_ip.is_empty() {
-            return Err("clusterDNSIP is empty, and kubelets need it".to_owned());
+            return Err(Fault::NoDns);
         }
         // An address is a value; nothing is asked there.
         let dns: core::net::IpAddr = spec
             .cluster_dns_ip
             .parse()
-            .map_err(|_| format!("clusterDNSIP {:?} is no address", spec.cluster_dns_ip))?;
-        let text = |field: &str, bytes: &[u8]| {
+            .map_err(|_| Fault::Dns(spec.cluster_dns_ip.clone()))?;
+        let text = |field, bytes: &[u8]| {
             let text = String::from_utf8(bytes.to_vec());
-            text.map_err(|_| format!("{field} is not text"))
+            text.map_err(|_| Fault::NotText(field))
         };
         let bundle = spec.additional_trust_bundle.as_ref();
         Ok(Self {
@@ -172,37 +212,27 @@ impl Facts {
 }
 
 /// The logins of registries in a Secret.
-fn pull_secret(reference: &ObjectReference, secret: Option<&PullSecret>) -> Result<String, String> {
-    let (namespace, name) = PULL_SECRET;
+fn pull_secret(reference: &ObjectReference, secret: Option<&PullSecret>) -> Result<String, Fault> {
     let named = [&reference.namespace, &reference.name].map(|it| it.as_deref().unwrap_or_default());
-    if named != [namespace, name] {
-        let [namespace, name] = named;
-        return Err(format!(
-            "pullSecret names Secret {namespace}/{name}, and only {}/{} is read",
-            PULL_SECRET.0, PULL_SECRET.1
-        ));
+    if named != [PULL_SECRET.0, PULL_SECRET.1] {
+        let [namespace, name] = named.map(str::to_owned);
+        return Err(Fault::OtherSecret(namespace, name));
     }
-    let failed = |why: &str| format!("pullSecret: Secret {namespace}/{name} {why}");
-    let secret = secret.ok_or_else(|| failed("is not there"))?;
+    let secret = secret.ok_or(Fault::Secret(SecretFault::Missing))?;
     if secret.r#type != PullSecret::TYPE {
-        let (expected, found) = (PullSecret::TYPE, &secret.r#type);
-        return Err(failed(&format!("has type {found:?}, expected {expected}")));
+        return Err(Fault::Secret(SecretFault::Type(secret.r#type.clone())));
     }
-    let key = PullSecret::KEY;
     let text = String::from_utf8(secret.value.clone());
-    let text = text.map_err(|_| failed(&format!("has no text in {key}")))?;
-    // What it says is a secret: of an error only the place is named.
+    let text = text.map_err(|_| Fault::Secret(SecretFault::NotText))?;
     serde_json::from_str::<Map<String, Value>>(&text).map_err(|error| {
         let (line, column) = (error.line(), error.column());
-        failed(&format!(
-            "has no JSON object in {key}: line {line}, column {column}"
-        ))
+        Fault::Secret(SecretFault::NoObject { line, column })
     })?;
     Ok(text)
 }
 
 /// The variables of a proxy.
-fn proxy(object: Option<&Value>) -> Result<Vec<(&'static str, String)>, String> {
+fn proxy(object: Option<&Value>) -> Result<Vec<(&'static str, String)>, Fault> {
     let fields = [
         ("httpProxy", "HTTP_PROXY"),
         ("httpsProxy", "HTTPS_PROXY"),
@@ -218,17 +248,15 @@ fn proxy(object: Option<&Value>) -> Result<Vec<(&'static str, String)>, String> 
             .chars()
             .any(|c| c.is_control() || "\"'\\ ".contains(c))
         {
-            return Err(format!(
-                "proxy.status.{field} has a character that a variable cannot have"
-            ));
+            return Err(Fault::ProxyCharacter(field));
         }
         variables.push((variable, value.to_owned()));
     }
     Ok(variables)
 }
 
-fn api_server(uri: &str) -> Result<(String, u16), String> {
-    let fault = || format!("infra.status.apiServerInternalURI {uri:?} is no https://host:port");
+fn api_server(uri: &str) -> Result<(String, u16), Fault> {
+    let fault = || Fault::ApiServer(uri.to_owned());
     let rest = uri.strip_prefix("https://").ok_or_else(fault)?;
     let rest = rest.trim_end_matches('/');
     let (host, port) = match rest.rsplit_once(':') {

@@ -3,6 +3,23 @@
 
 use api::machineconfiguration::TlsSecurityProfile;
 
+/// Why a profile is refused: the field, from the profile on.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The type is none.
+    #[error("tlsSecurityProfile.type: there is no profile {0:?}")]
+    NoProfile(String),
+    /// A custom profile has nothing in it.
+    #[error("tlsSecurityProfile.custom is missing")]
+    NoCustom,
+    /// The lowest version is none.
+    #[error("tlsSecurityProfile.custom.minTLSVersion: there is no version {0:?}")]
+    NoVersion(String),
+    /// The kubelet has none of the ciphers.
+    #[error("tlsSecurityProfile.custom.ciphers has no cipher that the kubelet has: {0:?}")]
+    NoCipher(Vec<String>),
+}
+
 /// What the kubelet's server takes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KubeletTls {
@@ -118,7 +135,7 @@ enum Level {
 /// # Errors
 /// An unknown type, a custom profile that is missing or has no known version, and one without any
 /// cipher that the kubelet has.
-pub fn of_profile(profile: &TlsSecurityProfile) -> Result<KubeletTls, String> {
+pub fn of_profile(profile: &TlsSecurityProfile) -> Result<KubeletTls, Error> {
     let up_to = |level: Level, min_version: &str| KubeletTls {
         min_version: min_version.to_owned(),
         ciphers: CIPHERS
@@ -132,17 +149,12 @@ pub fn of_profile(profile: &TlsSecurityProfile) -> Result<KubeletTls, String> {
         "" | "Intermediate" => Ok(up_to(Level::Intermediate, "VersionTLS12")),
         "Old" => Ok(up_to(Level::Old, "VersionTLS10")),
         "Custom" => of_custom(profile),
-        other => Err(format!(
-            "tlsSecurityProfile.type: there is no profile {other:?}"
-        )),
+        other => Err(Error::NoProfile(other.to_owned())),
     }
 }
 
-fn of_custom(profile: &TlsSecurityProfile) -> Result<KubeletTls, String> {
-    let custom = profile
-        .custom
-        .as_ref()
-        .ok_or("tlsSecurityProfile.custom is missing")?;
+fn of_custom(profile: &TlsSecurityProfile) -> Result<KubeletTls, Error> {
+    let custom = profile.custom.as_ref().ok_or(Error::NoCustom)?;
     let min_version = custom.min_tls_version.clone();
     let versions = [
         "VersionTLS10",
@@ -151,9 +163,7 @@ fn of_custom(profile: &TlsSecurityProfile) -> Result<KubeletTls, String> {
         "VersionTLS13",
     ];
     if !versions.contains(&min_version.as_str()) {
-        return Err(format!(
-            "tlsSecurityProfile.custom.minTLSVersion: there is no version {min_version:?}"
-        ));
+        return Err(Error::NoVersion(min_version));
     }
     let known = |name: &String| {
         let mut known = CIPHERS.iter();
@@ -167,10 +177,7 @@ fn of_custom(profile: &TlsSecurityProfile) -> Result<KubeletTls, String> {
         .collect();
     // Of version 1.3 no cipher can be chosen.
     if ciphers.is_empty() && min_version != "VersionTLS13" {
-        return Err(format!(
-            "tlsSecurityProfile.custom.ciphers has no cipher that the kubelet has: {:?}",
-            custom.ciphers
-        ));
+        return Err(Error::NoCipher(custom.ciphers.clone()));
     }
     Ok(KubeletTls {
         min_version,
@@ -188,7 +195,7 @@ mod tests {
         serde_json::from_value(profile).unwrap()
     }
 
-    fn read(profile: Value) -> Result<KubeletTls, String> {
+    fn read(profile: Value) -> Result<KubeletTls, Error> {
         of_profile(&parse(profile))
     }
 
@@ -237,7 +244,7 @@ mod tests {
             ),
         ];
         for (profile, why) in table {
-            assert_eq!(read(profile).unwrap_err(), why);
+            assert_eq!(read(profile).unwrap_err().to_string(), why);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Objects that people write, with each optional field zero, empty or null.
 
 use std::collections::BTreeMap;
+use std::error::Error;
 
 use api::config::{
     ClusterImagePolicy, FeatureGate, Image, ImageDigestMirrorSet, ImagePolicy, ImageTagMirrorSet,
@@ -30,11 +31,13 @@ const WISHES: &[&str] = &[
     "spec.nodeSelector",
 ];
 
+type Made = Result<String, Box<dyn Error>>;
+
 /// Definition of a kind, an object, and what is made of it, as a text.
 struct Case {
     definition: Definition,
     object: Value,
-    made: fn(Value) -> Result<String, String>,
+    made: fn(Value) -> Made,
 }
 
 fn pools() -> Vec<PoolFacts> {
@@ -48,21 +51,21 @@ fn pools() -> Vec<PoolFacts> {
 }
 
 fn base() -> KubeletBase {
-    let conf = compose::base_of("maxPods: 250\nnodeStatusUpdateFrequency: 10s\n");
-    let roles = ["master", "worker"].map(|role| (role.to_owned(), conf.clone()));
+    let conf = compose::base_of("maxPods: 250\nnodeStatusUpdateFrequency: 10s\n").unwrap();
+    let roles = ["master", "worker"].map(|role| (role.to_owned(), Ok(conf.clone())));
     KubeletBase {
         roles: roles.into(),
         ..KubeletBase::default()
     }
 }
 
-fn read<T: DeserializeOwned>(object: Value) -> Result<T, String> {
-    serde_json::from_value(object).map_err(|error| error.to_string())
+fn read<T: DeserializeOwned>(object: Value) -> serde_json::Result<T> {
+    serde_json::from_value(object)
 }
 
-fn registry(facts: &RegistryFacts<'_>) -> Result<String, String> {
+fn registry(facts: &RegistryFacts<'_>) -> Made {
     if let Some(why) = registries::refused_policies(facts).first() {
-        return Err(why.clone());
+        return Err(why.clone().into());
     }
     Ok(format!("{:#?}", registries::plan(facts, &pools())?))
 }
@@ -231,7 +234,7 @@ fn nodes_and_pools() -> Vec<Case> {
             })),
             made: |object| {
                 let policy: rollout::RolloutPolicy = read(object)?;
-                let read = RolloutPolicy::parse(&policy.spec).map_err(|why| why.to_string())?;
+                let read = RolloutPolicy::parse(&policy.spec)?;
                 Ok(format!("{read:#?}"))
             },
         },
@@ -259,7 +262,9 @@ fn zero_is_not_set_or_refused_by_name() {
         } else {
             "spec"
         };
-        let tried = zeros::check(case.definition, part, &case.object, WISHES, case.made);
+        let made =
+            |object| (case.made)(object).map_err(|error| display::Chain(&*error).to_string());
+        let tried = zeros::check(case.definition, part, &case.object, WISHES, made);
         faults.push_str(&tried.faults);
         count += tried.count;
     }

@@ -16,9 +16,9 @@ mod write;
 #[cfg(test)]
 mod tests;
 
-pub use labels::Labels;
 #[cfg(feature = "ostree")]
 pub(crate) use labels::{LABEL, LABEL_MAX};
+pub use labels::{LabelError, Labels};
 pub use path::{Location, PathScope};
 pub(crate) use root::Inode;
 pub use root::{Found, Root};
@@ -65,12 +65,12 @@ pub enum Error {
         source: io::Error,
     },
     /// The policy has failed to give the SELinux label of a path.
-    #[error("cannot find the label of {path}: {message}")]
+    #[error("cannot find the label of {path}")]
     Label {
         /// Path below the root.
         path: String,
-        /// The policy's message.
-        message: String,
+        /// The policy's error.
+        source: LabelError,
     },
 }
 

@@ -149,8 +149,8 @@ fn side(root: &Root, since: Timestamp) -> Result<Side, files::Error> {
                 }
                 side.etc.insert(path, entry);
             }
-            Err(why) => {
-                side.unreadable.insert(path, why);
+            Err(error) => {
+                side.unreadable.insert(path, explained(&error));
             }
         }
     });
@@ -162,8 +162,9 @@ fn side(root: &Root, since: Timestamp) -> Result<Side, files::Error> {
             Ok((entry, _)) => {
                 side.shipped.insert(path.to_owned(), entry);
             }
-            Err(why) => {
-                side.unreadable.entry(path.to_owned()).or_insert(why);
+            Err(error) => {
+                let unreadable = side.unreadable.entry(path.to_owned());
+                unreadable.or_insert_with(|| explained(&error));
             }
         }
     });
@@ -171,7 +172,7 @@ fn side(root: &Root, since: Timestamp) -> Result<Side, files::Error> {
 }
 
 /// An entry with its inode, or why it cannot be read.
-type Seen = Result<(EtcEntry, Inode), String>;
+type Seen = Result<(EtcEntry, Inode), files::Error>;
 
 /// Calls `show` for each entry below a directory that has these names. An entry that is removed
 /// meanwhile is left out.
@@ -195,7 +196,7 @@ fn read_below(
                 show(&at, Ok((EtcEntry::Other, Inode::UNKNOWN)));
             }
             (Ok(None), _) => {}
-            (Err(error), _) | (_, Err(error)) => show(&at, Err(explained(&error))),
+            (Err(error), _) | (_, Err(error)) => show(&at, Err(error)),
             (Ok(Some(entry)), Ok(below)) => {
                 show(&at, Ok(entry));
                 read_below(root, &at, below, depth + 1, show);

@@ -248,11 +248,11 @@ fn drain_need(path: &str, old: &Spec, new: &Spec) -> Result<Option<String>, Reje
         ));
     }
     let before = text(old, path).ok().flatten();
-    let after = text(new, path).map_err(|why| unreadable(new, path, &why))?;
+    let after = text(new, path).map_err(|error| unreadable(new, path, &error))?;
     let (Some(before), Some(after)) = (before, after) else {
         return Ok(Some("it comes or goes as a whole".to_owned()));
     };
-    let after = registries::parse(&after).map_err(|why| unreadable(new, path, &why))?;
+    let after = registries::parse(&after).map_err(|error| unreadable(new, path, &error))?;
     // An old one that cannot be read may have meant anything.
     Ok(match registries::parse(&before) {
         Ok(before) => registries::why_unsafe(&before, &after),
@@ -260,8 +260,17 @@ fn drain_need(path: &str, old: &Spec, new: &Spec) -> Result<Option<String>, Reje
     })
 }
 
+/// Why a file has no text.
+#[derive(Debug, thiserror::Error)]
+enum TextError {
+    #[error(transparent)]
+    Decode(#[from] content::Error),
+    #[error("not UTF-8")]
+    NotUtf8,
+}
+
 /// The text of a file, if the configuration has it.
-fn text(spec: &Spec, path: &str) -> Result<Option<String>, String> {
+fn text(spec: &Spec, path: &str) -> Result<Option<String>, TextError> {
     let Some(file) = spec
         .ignition
         .storage
@@ -271,13 +280,12 @@ fn text(spec: &Spec, path: &str) -> Result<Option<String>, String> {
     else {
         return Ok(None);
     };
-    let bytes = content::decode(&file.contents).map_err(|error| error.to_string())?;
-    String::from_utf8(bytes)
-        .map(Some)
-        .map_err(|_| "not UTF-8".to_owned())
+    let bytes = content::decode(&file.contents)?;
+    let text = String::from_utf8(bytes).map_err(|_| TextError::NotUtf8)?;
+    Ok(Some(text))
 }
 
-fn unreadable(spec: &Spec, path: &str, why: &str) -> Rejection {
+fn unreadable(spec: &Spec, path: &str, error: &dyn std::error::Error) -> Rejection {
     let index = spec
         .ignition
         .storage
@@ -285,7 +293,7 @@ fn unreadable(spec: &Spec, path: &str, why: &str) -> Rejection {
         .iter()
         .position(|file| file.path == path);
     let subject = Subject::File(index.unwrap_or_default());
-    let why = format!("cannot read {path}: {why}");
+    let why = format!("cannot read {path}: {error}");
     Rejection::of_member(subject, Member::Contents, why)
 }
 

@@ -11,12 +11,20 @@ pub const MOST_AT_ONCE: usize = 1000;
 
 /// Why a pool has no budget, and so no rollout.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("pool {pool}: spec.maxUnavailable: {why}")]
+#[error("pool {pool}: spec.maxUnavailable: {fault}")]
 pub struct InvalidBudget {
     /// Name of the pool.
     pub pool: String,
-    /// What is wrong with the value.
-    pub why: String,
+    fault: Fault,
+}
+
+/// What is wrong with the value.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+enum Fault {
+    #[error("{0} is not a number of nodes")]
+    Number(i64),
+    #[error("{0:?} is neither a number nor a percentage such as \"10%\"")]
+    Text(String),
 }
 
 /// Computes how many of the `size` nodes of `pool` may be out of service at once.
@@ -36,19 +44,18 @@ pub fn budget(
     max_unavailable: Option<&IntOrString>,
     size: usize,
 ) -> Result<NonZeroUsize, InvalidBudget> {
-    let invalid = |why| InvalidBudget {
+    let invalid = |fault| InvalidBudget {
         pool: pool.to_owned(),
-        why,
+        fault,
     };
     let asked = match max_unavailable {
         None => 1,
-        Some(IntOrString::Int(number)) => usize::try_from(*number)
-            .map_err(|_| invalid(format!("{number} is not a number of nodes")))?,
-        Some(IntOrString::String(text)) => parse_percentage(text, size).ok_or_else(|| {
-            invalid(format!(
-                "{text:?} is neither a number nor a percentage such as \"10%\""
-            ))
-        })?,
+        Some(IntOrString::Int(number)) => {
+            usize::try_from(*number).map_err(|_| invalid(Fault::Number(*number)))?
+        }
+        Some(IntOrString::String(text)) => {
+            parse_percentage(text, size).ok_or_else(|| invalid(Fault::Text(text.clone())))?
+        }
     };
     // The nodes of a control plane vote in etcd. Two of three that are out lose the quorum, and of
     // five, two that are out leave it to the next that fails.
@@ -77,12 +84,10 @@ pub(crate) fn percentage(percent: u32, size: usize) -> usize {
 mod tests {
     use api::IntOrString;
 
-    use super::{MOST_AT_ONCE, budget};
+    use super::{InvalidBudget, MOST_AT_ONCE, budget};
 
-    fn of(max: impl Into<IntOrString>, size: usize) -> Result<usize, String> {
-        budget("worker", Some(&max.into()), size)
-            .map(usize::from)
-            .map_err(|refusal| refusal.to_string())
+    fn of(max: impl Into<IntOrString>, size: usize) -> Result<usize, InvalidBudget> {
+        budget("worker", Some(&max.into()), size).map(usize::from)
     }
 
     #[test]
@@ -109,7 +114,7 @@ mod tests {
     #[test]
     fn invalid_value_is_reported_with_pool_field_and_value() {
         assert_eq!(
-            of(-1, 10).unwrap_err(),
+            of(-1, 10).unwrap_err().to_string(),
             "pool worker: spec.maxUnavailable: -1 is not a number of nodes"
         );
         for text in [
@@ -124,7 +129,7 @@ mod tests {
             "99999999999%",
         ] {
             assert_eq!(
-                of(text, 10).unwrap_err(),
+                of(text, 10).unwrap_err().to_string(),
                 format!(
                     "pool worker: spec.maxUnavailable: {text:?} is neither a number nor a percentage such as \"10%\""
                 )

@@ -33,8 +33,8 @@ use crate::node::NodeView;
 use crate::recurrence::{RecurringWindow, next_opening};
 use crate::selector::Selector;
 
-pub use self::analysis::{Analysis, QueryAnswers};
-pub use self::field::InvalidPolicy;
+pub use self::analysis::{Analysis, QueryAnswer, QueryAnswers};
+pub use self::field::{InvalidPolicy, PolicyFault};
 pub(crate) use self::quarantine::Quarantine;
 pub use self::quarantine::SeenDrains;
 use self::step::Step;

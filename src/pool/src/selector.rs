@@ -19,12 +19,29 @@ pub enum Selector {
 
 /// Why a selector cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{field} cannot be read: {why}")]
+#[error("{field} cannot be read: {requirement}")]
 pub struct InvalidSelector {
     /// Path of the field in the pool.
     pub field: &'static str,
     /// What is wrong.
-    pub why: String,
+    pub requirement: InvalidRequirement,
+}
+
+/// A requirement of a selector that there cannot be: its operator and key.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidRequirement {
+    /// Values are missing.
+    #[error("operator {0} on key {1} needs values")]
+    NeedsValues(String, String),
+    /// There are values.
+    #[error("operator {0} on key {1} takes no values")]
+    TakesNoValues(String, String),
+    /// The operator is none.
+    #[error("there is no operator {0:?} (on key {1})")]
+    NoOperator(String, String),
+    /// What the client library says of another.
+    #[error("{0}")]
+    Unparsed(String),
 }
 
 impl Selector {
@@ -41,10 +58,14 @@ impl Selector {
             return Ok(Self::Nothing);
         };
         for requirement in selector.match_expressions.iter().flatten() {
-            check(requirement).map_err(|why| InvalidSelector { field, why })?;
+            check(requirement).map_err(|requirement| InvalidSelector { field, requirement })?;
         }
-        let selector = kube::core::Selector::try_from(selector.clone())
-            .map_err(|ParseExpressionError(why)| InvalidSelector { field, why })?;
+        let selector = kube::core::Selector::try_from(selector.clone()).map_err(
+            |ParseExpressionError(why)| InvalidSelector {
+                field,
+                requirement: InvalidRequirement::Unparsed(why),
+            },
+        )?;
         Ok(if selector.selects_all() {
             Self::Everything
         } else {
@@ -61,36 +82,34 @@ impl Selector {
     }
 }
 
-fn check(requirement: &LabelSelectorRequirement) -> Result<(), String> {
+fn check(requirement: &LabelSelectorRequirement) -> Result<(), InvalidRequirement> {
     let LabelSelectorRequirement {
         key,
         operator,
         values,
     } = requirement;
     let empty = values.as_ref().is_none_or(Vec::is_empty);
-    match operator.as_str() {
-        "In" | "NotIn" if empty => Err(format!("operator {operator} on key {key} needs values")),
-        "Exists" | "DoesNotExist" if !empty => {
-            Err(format!("operator {operator} on key {key} takes no values"))
-        }
-        "In" | "NotIn" | "Exists" | "DoesNotExist" => Ok(()),
-        _ => Err(format!("there is no operator {operator:?} (on key {key})")),
-    }
+    let fault = match operator.as_str() {
+        "In" | "NotIn" if empty => InvalidRequirement::NeedsValues,
+        "Exists" | "DoesNotExist" if !empty => InvalidRequirement::TakesNoValues,
+        "In" | "NotIn" | "Exists" | "DoesNotExist" => return Ok(()),
+        _ => InvalidRequirement::NoOperator,
+    };
+    Err(fault(operator.clone(), key.clone()))
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{LabelSelector, Selector};
+    use super::{InvalidSelector, LabelSelector, Selector};
 
     fn read(selector: Value) -> LabelSelector {
         serde_json::from_value(selector).unwrap()
     }
 
-    fn parse(selector: Value) -> Result<Selector, String> {
+    fn parse(selector: Value) -> Result<Selector, InvalidSelector> {
         Selector::parse("spec.nodeSelector", Some(&read(selector)))
-            .map_err(|refusal| refusal.to_string())
     }
 
     fn matches(selector: Value, labels: Value) -> bool {
@@ -141,10 +160,9 @@ mod tests {
                 "operator Exists on key a takes no values",
             ),
         ] {
-            assert_eq!(
-                parse(json!({ "matchExpressions": [requirement] })),
-                Err(format!("spec.nodeSelector cannot be read: {why}"))
-            );
+            let error = parse(json!({ "matchExpressions": [requirement] })).unwrap_err();
+            let expected = format!("spec.nodeSelector cannot be read: {why}");
+            assert_eq!(error.to_string(), expected);
         }
     }
 }

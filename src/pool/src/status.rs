@@ -21,6 +21,15 @@ use crate::view::PoolView;
 /// Bytes of one condition message, so that it stays readable and the pool's object small.
 const MESSAGE_BYTES: usize = 16 << 10;
 
+/// How a rendering of a pool's configuration ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RenderResult {
+    /// There is one.
+    Rendered,
+    /// There is none; the message of the condition.
+    Failed(String),
+}
+
 /// The input of [`status`].
 #[derive(Debug)]
 pub struct StatusInput<'a> {
@@ -35,7 +44,7 @@ pub struct StatusInput<'a> {
     /// Nodes that it and another pool select.
     pub conflicts: &'a [&'a Conflict],
     /// How the last rendering ended; `None` leaves `RenderDegraded` as it is.
-    pub rendering: Option<Result<(), String>>,
+    pub rendering: Option<RenderResult>,
     /// What the rendering waits for, if it waits.
     pub render_waits: Option<&'a str>,
     /// What the pool asks for and nothing does, as [`unhandled`](crate::unhandled::unhandled)
@@ -165,10 +174,10 @@ fn progress(view: &PoolView, is_finished: bool) -> [Finding; 2] {
     }
 }
 
-fn render_degraded(rendering: Result<(), String>) -> Finding {
+fn render_degraded(rendering: RenderResult) -> Finding {
     match rendering {
-        Ok(()) => Finding::no(PoolConditionType::RenderDegraded),
-        Err(why) => Finding::yes(
+        RenderResult::Rendered => Finding::no(PoolConditionType::RenderDegraded),
+        RenderResult::Failed(why) => Finding::yes(
             PoolConditionType::RenderDegraded,
             PoolConditionReason::Unset,
             joined([why].into_iter(), ""),

@@ -88,7 +88,8 @@ impl BlockedEdge {
             let rules = wire.get("matchingRules").and_then(Value::as_array);
             let rules = rules.ok_or_else(|| failed("matchingRules", "it is no list".to_owned()))?;
             let rules = rules.iter().enumerate().map(|(index, rule)| {
-                rule_of(rule).map_err(|reason| failed(&format!("matchingRules[{index}]"), reason))
+                let field = format!("matchingRules[{index}]");
+                rule_of(rule).map_err(|error| failed(&field, error.to_string()))
             });
             let risk = UpdateRisk {
                 url: text("url")?.to_owned(),
@@ -166,21 +167,34 @@ impl BlockedEdge {
     }
 }
 
-fn rule_of(rule: &Value) -> Result<RiskRule, String> {
+/// Why a rule cannot be followed.
+#[derive(Debug, thiserror::Error)]
+enum RuleError {
+    #[error("promql is set for type Always")]
+    QueryOfAlways,
+    #[error("promql.promql is empty")]
+    NoQuery,
+    #[error("type {0:?} is neither Always nor PromQL")]
+    UnknownType(String),
+    #[error("type is missing")]
+    NoType,
+}
+
+fn rule_of(rule: &Value) -> Result<RiskRule, RuleError> {
     let promql = rule.get("promql");
     match rule.get("type").and_then(Value::as_str) {
         Some("Always") if promql.is_none() => Ok(RiskRule::Always),
-        Some("Always") => Err("promql is set for type Always".to_owned()),
+        Some("Always") => Err(RuleError::QueryOfAlways),
         Some("PromQL") => {
             let query = promql.and_then(|promql| promql.get("promql"));
             let query = query
                 .and_then(Value::as_str)
                 .filter(|query| !query.is_empty());
-            let query = query.ok_or("promql.promql is empty")?;
+            let query = query.ok_or(RuleError::NoQuery)?;
             Ok(RiskRule::PromQl(query.to_owned()))
         }
-        Some(other) => Err(format!("type {other:?} is neither Always nor PromQL")),
-        None => Err("type is missing".to_owned()),
+        Some(other) => Err(RuleError::UnknownType(other.to_owned())),
+        None => Err(RuleError::NoType),
     }
 }
 

@@ -148,6 +148,17 @@ const OUTCOME_BYTES: usize = 4000;
 /// Characters of a pool's failure, the most that still fit.
 const POOL_FAILURE_CHARS: [usize; 6] = [1200, 600, 300, 150, 80, 0];
 
+/// Why there is no [`NextRelease`] in the environment.
+#[derive(Debug, thiserror::Error)]
+pub enum VariableError {
+    /// The first variable is missing.
+    #[error("variable {RELEASE_VARIABLE}0 is not set")]
+    Missing,
+    /// Together they are no release.
+    #[error("variables {RELEASE_VARIABLE}0 and on")]
+    Read(#[source] serde_json::Error),
+}
+
 /// What a release changes of what pools are rendered from.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct NextRelease {
@@ -187,15 +198,14 @@ impl NextRelease {
     /// Reads them back; `variable` yields one by its name.
     ///
     /// # Errors
-    /// The first one is missing, or together they are no release.
-    pub fn of_variables(variable: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
+    /// [`VariableError`].
+    pub fn of_variables(variable: impl Fn(&str) -> Option<String>) -> Result<Self, VariableError> {
         let names = (0..).map(|number: usize| format!("{RELEASE_VARIABLE}{number}"));
         let text: String = names.map_while(|name| variable(&name)).collect();
         if text.is_empty() {
-            return Err(format!("variable {RELEASE_VARIABLE}0 is not set"));
+            return Err(VariableError::Missing);
         }
-        serde_json::from_str(&text)
-            .map_err(|error| format!("variables {RELEASE_VARIABLE}0 and on: {error}"))
+        serde_json::from_str(&text).map_err(VariableError::Read)
     }
 }
 
@@ -303,15 +313,15 @@ mod tests {
             let number = name.strip_prefix(RELEASE_VARIABLE)?;
             parts.get(number.parse::<usize>().ok()?).cloned()
         };
-        assert_eq!(NextRelease::of_variables(variable), Ok(next));
+        assert_eq!(NextRelease::of_variables(variable).unwrap(), next);
         let error = NextRelease::of_variables(|_| None).unwrap_err();
-        assert_eq!(error, "variable SLIPWAY_NEXT_RELEASE_0 is not set");
-        let error = NextRelease::of_variables(|name| name.ends_with('0').then(|| "{".to_owned()));
-        assert!(
-            error
-                .unwrap_err()
-                .starts_with("variables SLIPWAY_NEXT_RELEASE_0 and on: ")
+        assert_eq!(
+            error.to_string(),
+            "variable SLIPWAY_NEXT_RELEASE_0 is not set"
         );
+        let error = NextRelease::of_variables(|name| name.ends_with('0').then(|| "{".to_owned()));
+        let error = error.unwrap_err().to_string();
+        assert_eq!(error, "variables SLIPWAY_NEXT_RELEASE_0 and on");
         let large = json!("x".repeat(MAX_RELEASE_BYTES));
         let objects = vec![large];
         let next = NextRelease {

@@ -50,20 +50,26 @@ pub(crate) fn release(config: Option<&ControllerConfig>, own: &str) -> String {
         .to_owned()
 }
 
+/// The cluster has streams of OS images, and not the one of this name.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "spec.osImageStream {0}: OSImageStream cluster has no such stream in status.availableStreams"
+)]
+pub(crate) struct NoStream(String);
+
 /// What sources are laid over: the release's images, or those of the pool's stream.
 ///
 /// # Errors
-/// The cluster has streams, and not this one.
+/// [`NoStream`].
 pub(crate) fn base(
     config: Option<&ControllerConfig>,
     stream: Option<&str>,
     snapshot: &Snapshot,
-) -> Result<Base, String> {
+) -> Result<Base, NoStream> {
     let known = snapshot.generators.image_streams.values().next();
     if let (Some(name), Some(known)) = (stream, known) {
-        let stream = known.stream(name).ok_or_else(|| {
-            format!("spec.osImageStream {name}: OSImageStream cluster has no such stream in status.availableStreams")
-        })?;
+        let stream = known.stream(name);
+        let stream = stream.ok_or_else(|| NoStream(name.to_owned()))?;
         return Ok(Base {
             os_image_url: stream.os_image.clone(),
             extensions_image: stream.os_extensions_image.clone(),

@@ -117,7 +117,7 @@ pub fn prepare(pool: &Pool, snapshot: &Snapshot) -> Preparation {
     let stream = stream(pool, worker.map(AsRef::as_ref));
     let base = match base(controller_config, stream.as_deref(), snapshot) {
         Ok(base) => base,
-        Err(why) => return Preparation::Impossible(why),
+        Err(error) => return Preparation::Impossible(error.to_string()),
     };
     Preparation::Inputs(Inputs {
         sources,

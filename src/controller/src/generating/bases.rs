@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use std::sync::Arc;
+
 use api::config::NodeSettings;
 use api::machineconfiguration::label;
 use cluster::wire;
-use generated::kubelet::KubeletBase;
+use generated::features::NoGates;
 use generated::kubelet::compose::{self, KUBELET_CONF};
+use generated::kubelet::{self, BaseError, KubeletBase};
 use generated::latency::{LatencyProfile, NodeAsks};
 use generated::node_settings;
 use generated::pools::PoolFacts;
@@ -19,46 +22,56 @@ use crate::decide::controller_config;
 use crate::events;
 use crate::store::Snapshot;
 
+/// The text of a file of a base configuration, or why there is none.
+type BaseText = Result<String, BaseError>;
+
 /// A file of a base configuration, as it was read.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub(super) struct BaseFile {
     uid: String,
     generation: Option<i64>,
-    /// Its text; nothing where the configuration does not write it; or why it cannot be read.
-    text: Result<Option<String>, String>,
+    text: BaseText,
+}
+
+/// Why settings of all kubelets are not followed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SettingsError {
+    /// A request failed. All others are what the cluster does not say yet.
+    #[error(transparent)]
+    Request(#[from] wire::Error),
+    #[error(transparent)]
+    Gates(#[from] NoGates),
+    #[error(transparent)]
+    Node(#[from] node_settings::Error),
+    #[error(transparent)]
+    Kubelet(#[from] kubelet::Error),
 }
 
 impl Generating<'_> {
-    /// What the options of kubelets are laid over. The inner error is what the cluster does not say
-    /// yet.
+    /// What the options of kubelets are laid over.
     pub(super) async fn kubelet_base(
         &self,
         snapshot: &Snapshot,
         pools: &[PoolFacts],
-    ) -> Result<Result<KubeletBase, String>, wire::Error> {
+    ) -> Result<KubeletBase, SettingsError> {
         let generators = &snapshot.generators;
         let gate = generators.feature_gates.values().next();
         let version =
             controller_config::release(snapshot.controller_config(), snapshot.version.as_str());
-        let gates = gate.map(|gate| features::gates(gate, &version)).transpose();
-        let gates = match gates {
-            Ok(gates) => gates,
-            Err(why) => return Ok(Err(why)),
-        };
+        let gates = gate
+            .map(|gate| features::gates(gate, &version))
+            .transpose()?;
         let node = match generators.node_settings.values().next() {
             None => None,
-            Some(settings) => match self.node_asks(snapshot, settings).await? {
-                Ok(asks) => Some(asks),
-                Err(why) => return Ok(Err(why)),
-            },
+            Some(settings) => Some(self.node_asks(snapshot, settings).await?),
         };
         let server = generators.api_servers.values().next();
-        Ok(Ok(KubeletBase {
+        Ok(KubeletBase {
             node,
             roles: self.kubelet_bases(snapshot, pools).await?,
             gates,
             tls: server.and_then(|server| server.spec.tls_security_profile.clone()),
-        }))
+        })
     }
 
     /// What the cluster's node settings ask for. A step between latency profiles that may not be
@@ -67,15 +80,11 @@ impl Generating<'_> {
         &self,
         snapshot: &Snapshot,
         settings: &NodeSettings,
-    ) -> Result<Result<NodeAsks, String>, wire::Error> {
-        let mut asks = match node_settings::read(settings) {
-            Ok(asks) => asks,
-            Err(why) => return Ok(Err(why)),
-        };
+    ) -> Result<NodeAsks, SettingsError> {
+        let mut asks = node_settings::read(settings)?;
         let name = node_settings::config_name(label::role::WORKER);
-        let known = self.base_file(snapshot, &name, KUBELET_CONF).await?;
-        let Some(Ok(Some(text))) = known else {
-            return Ok(Ok(asks));
+        let Ok(text) = self.base_file(snapshot, &name, KUBELET_CONF).await? else {
+            return Ok(asks);
         };
         let before = node_settings::profile_of_conf(&text).unwrap_or(LatencyProfile::Default);
         // Without a profile, the kubelet has its own default.
@@ -91,7 +100,7 @@ impl Generating<'_> {
             events::announce_prohibited(&self.context.recorder, settings, &why, self.context.now());
             asks.profile = Some(before);
         }
-        Ok(Ok(asks))
+        Ok(asks)
     }
 
     /// The `kubelet.conf` of each role that pools have.
@@ -99,21 +108,14 @@ impl Generating<'_> {
         &self,
         snapshot: &Snapshot,
         pools: &[PoolFacts],
-    ) -> Result<BTreeMap<String, Result<Value, String>>, wire::Error> {
+    ) -> Result<BTreeMap<String, Result<Value, BaseError>>, wire::Error> {
         let mut bases = BTreeMap::new();
         for role in roles(pools) {
             let name = format!("01-{role}-kubelet");
-            let conf = match self.base_file(snapshot, &name, KUBELET_CONF).await? {
-                None => Err(format!(
-                    "MachineConfig {name} is missing, which has the {KUBELET_CONF} that options are laid over"
-                )),
-                Some(Ok(None)) => Err(format!(
-                    "MachineConfig {name}: it does not write {KUBELET_CONF}"
-                )),
-                Some(Ok(Some(text))) => compose::base_of(&text)
-                    .map_err(|why| format!("MachineConfig {name}: {KUBELET_CONF} {why}")),
-                Some(Err(why)) => Err(format!("MachineConfig {name}: {why}")),
-            };
+            let text = self.base_file(snapshot, &name, KUBELET_CONF).await?;
+            let conf = text.and_then(|text| {
+                compose::base_of(&text).map_err(|error| BaseError::ParseFile(name, error))
+            });
             bases.insert(role.to_owned(), conf);
         }
         Ok(bases)
@@ -130,22 +132,23 @@ impl Generating<'_> {
             let name = format!("01-{role}-container-runtime");
             let text = self.base_file(snapshot, &name, runtime::STORAGE).await?;
             // What cannot be read is not written by this configuration either.
-            if let Some(Ok(Some(text))) = text {
+            if let Ok(text) = text {
                 bases.insert(role.to_owned(), text);
             }
         }
         Ok(bases)
     }
 
-    /// A file of a MachineConfig; nothing where there is no such MachineConfig.
+    /// A file of a MachineConfig.
     async fn base_file(
         &self,
         snapshot: &Snapshot,
         name: &str,
         path: &'static str,
-    ) -> Result<Option<Result<Option<String>, String>>, wire::Error> {
+    ) -> Result<BaseText, wire::Error> {
+        let missing = || Ok(Err(BaseError::Missing(name.to_owned())));
         let Some(known) = snapshot.configs.get(name) else {
-            return Ok(None);
+            return missing();
         };
         let key = (name.to_owned(), path);
         let remembered = lock(self.state).bases.get(&key).cloned();
@@ -153,19 +156,21 @@ impl Generating<'_> {
             && file.uid == known.uid
             && file.generation == known.generation
         {
-            return Ok(Some(file.text));
+            return Ok(file.text);
         }
         let Some(config) = self.context.requests.read_config(name).await? else {
-            return Ok(None);
+            return missing();
         };
-        let text = object::file_of(&config.spec, path);
+        let text = object::file_of(&config.spec, path)
+            .map_err(|error| BaseError::ReadFile(name.to_owned(), Arc::new(error)))
+            .and_then(|text| text.ok_or_else(|| BaseError::NoFile(name.to_owned())));
         let file = BaseFile {
             uid: config.metadata.uid.unwrap_or_default(),
             generation: config.metadata.generation,
             text: text.clone(),
         };
         lock(self.state).bases.insert(key, file);
-        Ok(Some(text))
+        Ok(text)
     }
 }
 

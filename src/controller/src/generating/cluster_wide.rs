@@ -2,11 +2,14 @@
 //! an object has no status of its own here; what is wrong with it is in the conditions of the
 //! pools.
 
+use chassis::report::Chain;
 use cluster::wire;
+use generated::object::GeneratedConfig;
 use generated::pools::PoolFacts;
 use generated::{features, node_settings, registries as source};
 
 use super::Generating;
+use super::bases::SettingsError;
 use super::storing::Storing;
 use crate::decide::generating::cluster_wide::{leftovers, registries, registry_facts};
 use crate::store::Snapshot;
@@ -21,27 +24,22 @@ impl Generating<'_> {
     ) -> Result<bool, wire::Error> {
         let mut wanted = match registries(snapshot, pools) {
             Ok(wanted) => wanted,
-            Err(why) => {
-                tracing::warn!(reason = why, "refused settings of registries");
+            Err(error) => {
+                tracing::warn!(reason = %Chain(&error), "refused settings of registries");
                 return Ok(true);
             }
         };
-        for why in source::refused_policies(&registry_facts(snapshot)) {
-            tracing::warn!(reason = why, "images of a namespace are rejected");
+        for error in source::refused_policies(&registry_facts(snapshot)) {
+            tracing::warn!(reason = %Chain(&error), "images of a namespace are rejected");
         }
         let generators = &snapshot.generators;
         let has_gates = generators.feature_gates.values().next().is_some();
         if has_gates || generators.node_settings.values().next().is_some() {
-            let base = self.kubelet_base(snapshot, pools).await?;
-            let planned = base.and_then(|base| {
-                let mut planned = node_settings::plan(&base, pools)?;
-                planned.extend(features::plan(&base, pools)?);
-                Ok(planned)
-            });
-            match planned {
+            match self.plan_settings(snapshot, pools).await {
                 Ok(configs) => wanted.extend(configs),
-                Err(why) => {
-                    tracing::warn!(reason = why, "settings of kubelets are not followed");
+                Err(SettingsError::Request(error)) => return Err(error),
+                Err(error) => {
+                    tracing::warn!(reason = %Chain(&error), "settings of kubelets are not followed");
                     return Ok(true);
                 }
             }
@@ -60,5 +58,16 @@ impl Generating<'_> {
             self.remove_generated(snapshot, &name).await?;
         }
         Ok(is_done)
+    }
+
+    async fn plan_settings(
+        &self,
+        snapshot: &Snapshot,
+        pools: &[PoolFacts],
+    ) -> Result<Vec<GeneratedConfig>, SettingsError> {
+        let base = self.kubelet_base(snapshot, pools).await?;
+        let mut planned = node_settings::plan(&base, pools)?;
+        planned.extend(features::plan(&base, pools)?);
+        Ok(planned)
     }
 }

@@ -1,6 +1,7 @@
 //! Base configurations of the roles: made from the ControllerConfig, where its platform is built.
 
 use api::machineconfiguration::{ControllerConfig, controller_config};
+use chassis::report::Chain;
 use cluster::wire;
 use generated::pools::PoolFacts;
 use generated::templates;
@@ -26,9 +27,9 @@ impl Generating<'_> {
         };
         let wanted = match templates::plan(config, pools, secret(snapshot)) {
             Ok(wanted) => wanted,
-            Err(why) => {
+            Err(error) => {
                 // The pools report it.
-                tracing::warn!(reason = why, "base configurations are not made");
+                tracing::warn!(reason = %Chain(&error), "base configurations are not made");
                 return Ok(true);
             }
         };

@@ -8,18 +8,19 @@ use api::machineconfiguration::{
     ControllerConfig, MachineConfig, MachineConfigPool, annotation, controller_config,
 };
 use chassis::program::BUILD;
+use chassis::report::Chain;
 use cluster::list::Select;
 use cluster::wire;
 use k8s_openapi::api::core::v1::ConfigMap;
-use machineconfig::render::{Base, Rendered, Source};
+use machineconfig::render::{Base, Rendered, Source, render};
 use operator::watch::kept::{ConfigMapData, KeptPart as _};
 use pool::selector::Selector;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::{API_VERSION, NO_SELECTOR, merge, none_found, rejection, source};
+use super::{API_VERSION, Failure, rejection, source};
 use crate::decide;
-use crate::decide::release::images::ReleaseImages;
+use crate::decide::release::images::{self, ReleaseImages};
 use crate::requests::Requests;
 use crate::store::Pool;
 use crate::store::release_maps::{COMPONENT_IMAGES, OS_IMAGE};
@@ -33,12 +34,23 @@ pub struct ReleasePreview {
     deleted: Vec<String>,
 }
 
+/// Why a release cannot be previewed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// An object of this kind and name cannot be read.
+    #[error("{0}")]
+    ReadObject(String, #[source] serde_json::Error),
+    /// What its images lack.
+    #[error(transparent)]
+    Images(#[from] images::Error),
+}
+
 impl ReleasePreview {
     /// Reads the objects.
     ///
     /// # Errors
-    /// The object that cannot be read, or what its images lack, for people.
-    pub fn parse(next: NextRelease) -> Result<Self, String> {
+    /// [`Error`].
+    pub fn parse(next: NextRelease) -> Result<Self, Error> {
         let mut maps: Vec<ConfigMap> = Vec::new();
         let mut configs = BTreeMap::new();
         let mut pools = Vec::new();
@@ -96,41 +108,38 @@ impl ReleasePreview {
             .any(|config| is_it(config.metadata.name.as_deref()));
         let mut rendered = Vec::new();
         for pool in pools.values().filter(|pool| !pool.view.is_deleted) {
-            let result = if has_config {
-                self.render_pool(requests, pool, pools.get("worker"))
-                    .await?
+            let failed = |failure| RenderedPool {
+                pool: pool.view.name.clone(),
+                failure,
+                ..RenderedPool::default()
+            };
+            rendered.push(if has_config {
+                let worker = pools.get("worker");
+                match self.render_pool(requests, pool, worker).await {
+                    Ok(config) => prepare(requests, pool, &config).await?,
+                    Err(Failure::Request(error)) => return Err(error),
+                    Err(failure) => failed(Chain(&failure).to_string()),
+                }
             } else {
                 let name = controller_config::NAME;
-                Err(format!("ControllerConfig {name} is missing"))
-            };
-            let name = pool.view.name.clone();
-            rendered.push(match result {
-                Ok(config) => prepare(requests, pool, &config).await?,
-                Err(failure) => RenderedPool {
-                    pool: name,
-                    failure,
-                    ..RenderedPool::default()
-                },
+                failed(format!("ControllerConfig {name} is missing"))
             });
         }
         Ok(rendered)
     }
 
-    /// A pool's configuration. The inner error says why there is none.
+    /// A pool's configuration.
     async fn render_pool(
         &self,
         requests: &Requests,
         pool: &Pool,
         worker: Option<&Pool>,
-    ) -> Result<Result<Rendered, String>, wire::Error> {
+    ) -> Result<Rendered, Failure> {
         let selector = match &pool.view.config_selector {
             Ok(Selector::Labels(selector)) => selector,
-            Ok(Selector::Everything) => {
-                let why = "spec.machineConfigSelector selects everything: the pool is not rendered";
-                return Ok(Err(why.to_owned()));
-            }
-            Ok(Selector::Nothing) => return Ok(Err(NO_SELECTOR.to_owned())),
-            Err(refusal) => return Ok(Err(refusal.to_string())),
+            Ok(Selector::Everything) => return Err(Failure::SelectingAll),
+            Ok(Selector::Nothing) => return Err(Failure::NoSelector),
+            Err(refusal) => return Err(refusal.clone().into()),
         };
         let labels = selector.to_string();
         let configs = requests.objects::<MachineConfig>();
@@ -152,15 +161,13 @@ impl ReleasePreview {
             .filter_map(source)
             .collect();
         if sources.is_empty() {
-            return Ok(Err(none_found(selector)));
+            return Err(Failure::NoSources(labels));
         }
-        let rendered = match merge(pool, &sources, &self.base) {
-            Ok(rendered) => rendered,
-            Err(why) => return Ok(Err(why)),
-        };
+        let rendered = render(&pool.view.name, &sources, &self.base)?;
         let stream = decide::rendering::stream(pool, worker);
         let rejected = rejection::of(requests, pool, &sources, &rendered, stream.as_deref());
-        Ok(rejected.await?.map_or(Ok(rendered), Err))
+        let rejected = rejected.await?.map(Failure::Rejected);
+        rejected.map_or(Ok(rendered), Err)
     }
 }
 
@@ -208,13 +215,13 @@ fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     text.unwrap_or_default()
 }
 
-fn parse<T: DeserializeOwned>(object: Value) -> Result<T, String> {
+fn parse<T: DeserializeOwned>(object: Value) -> Result<T, Error> {
     let name = format!(
         "{} {}",
         text(&object, "/kind"),
         text(&object, "/metadata/name")
     );
-    serde_json::from_value(object).map_err(|error| format!("{name}: {error}"))
+    serde_json::from_value(object).map_err(|error| Error::ReadObject(name, error))
 }
 
 #[cfg(test)]
@@ -448,6 +455,7 @@ mod tests {
         ];
         for (next, expected) in table {
             let error = ReleasePreview::parse(next).unwrap_err();
+            let error = Chain(&error).to_string();
             assert!(error.starts_with(expected), "{error}");
         }
     }

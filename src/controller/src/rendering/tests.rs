@@ -77,7 +77,10 @@ async fn reconciles(
 }
 
 fn failure(outcome: &RenderOutcome) -> &str {
-    outcome.result.as_ref().unwrap().as_ref().unwrap_err()
+    match &outcome.result {
+        Some(RenderResult::Failed(why)) => why,
+        Some(RenderResult::Rendered) | None => panic!("{outcome:?}"),
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -219,7 +222,10 @@ async fn a_refusal_is_looked_at_again_after_a_while() {
             .await
             .unwrap()
     });
-    assert_eq!(script.drive(work).await.result, Some(Ok(())));
+    assert_eq!(
+        script.drive(work).await.result,
+        Some(RenderResult::Rendered)
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -245,7 +251,7 @@ async fn annotations_of_a_configuration_in_use_are_refreshed() {
         ),
     ];
     let outcome = reconciles(&cluster, calls, 2).await.unwrap();
-    assert_eq!(outcome.result, Some(Ok(())));
+    assert_eq!(outcome.result, Some(RenderResult::Rendered));
     assert_eq!(outcome.said, []);
 }
 
@@ -259,7 +265,7 @@ async fn an_outage_leaves_the_outcome_as_it_was() {
     let outcome = reconciles(&cluster, vec![broken, list(&sources)], 2)
         .await
         .unwrap();
-    assert_eq!(outcome.result, Some(Ok(())));
+    assert_eq!(outcome.result, Some(RenderResult::Rendered));
 }
 
 #[tokio::test(start_paused = true)]
@@ -352,7 +358,7 @@ async fn a_controller_config_that_is_gone_is_said_and_waited_for() {
         let ends = reconcile(&requests, &back, pool.clone(), &mut last)
             .await
             .unwrap();
-        assert_eq!(ends.result, Some(Ok(())));
+        assert_eq!(ends.result, Some(RenderResult::Rendered));
         assert_eq!(ends.pool, pool);
         // Gone again after a rendering that went well.
         let waits = reconcile(&requests, &gone, pool.clone(), &mut last)
@@ -383,7 +389,7 @@ async fn a_configuration_in_use_that_is_gone_is_made_again_without_a_controller_
         create(&target, &spec, Reply::Object(201, created)),
     ];
     let outcome = reconciles(&cluster, calls, 1).await.unwrap();
-    assert_eq!(outcome.result, Some(Ok(())));
+    assert_eq!(outcome.result, Some(RenderResult::Rendered));
 }
 
 /// A target that was edited, as it is stored.
@@ -414,7 +420,7 @@ async fn a_configuration_in_use_that_was_edited_is_restored() {
         Call::patch(&format!("{path}?{MANAGER}"), change, Reply::ok(restored)),
     ];
     let outcome = reconciles(&cluster, calls, 1).await.unwrap();
-    assert_eq!(outcome.result, Some(Ok(())));
+    assert_eq!(outcome.result, Some(RenderResult::Rendered));
     let config = target.clone();
     assert_eq!(outcome.said, [Announcement::Restored { config }]);
     assert_eq!(outcome.stored.unwrap().generation, Some(3));
@@ -427,7 +433,7 @@ async fn a_configuration_that_was_edited_and_is_as_rendered_is_read_once() {
     cluster.configs[1]["metadata"]["generation"] = json!(3);
     let calls = vec![list(&sources), read_config(&target, &spec)];
     let outcome = reconciles(&cluster, calls, 3).await.unwrap();
-    assert_eq!(outcome.result, Some(Ok(())));
+    assert_eq!(outcome.result, Some(RenderResult::Rendered));
     assert_eq!(outcome.said, []);
 }
 

@@ -1,11 +1,13 @@
 //! The files of a pool: `kubelet.conf`, the log level and the system's reservation.
 
+use std::sync::Arc;
+
 use api::machineconfiguration::TlsSecurityProfile;
 use serde_json::{Map, Value, json};
 
-use super::KubeletBase;
 use super::options::{Options, overlay};
 use super::schema::shown;
+use super::{Error, KubeletBase};
 use crate::object::GeneratedFile;
 use crate::pools::PoolFacts;
 use crate::tls;
@@ -28,19 +30,30 @@ const RESERVED: [(&str, &str, &str); 3] = [
     ("SYSTEM_RESERVED_ES", "ephemeral-storage", "1Gi"),
 ];
 
+/// Why a text is no `kubelet.conf`.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum ParseError {
+    /// It cannot be parsed.
+    #[error("{KUBELET_CONF} is not YAML")]
+    NotYaml(#[source] Arc<serde_saphyr::Error>),
+    /// It is YAML, but no object.
+    #[error("{KUBELET_CONF} is no KubeletConfiguration")]
+    NoObject,
+}
+
 /// Reads a `kubelet.conf`.
 ///
 /// # Errors
-/// Why it is none.
-pub fn base_of(text: &str) -> Result<Value, String> {
+/// [`ParseError`].
+pub fn base_of(text: &str) -> Result<Value, ParseError> {
     // Without a snippet: the message must not show what is in the file.
     let options = serde_saphyr::options! { with_snippet: false };
     let value: Value = serde_saphyr::from_str_with_options(text, options)
-        .map_err(|error| format!("is not YAML: {error}"))?;
+        .map_err(|error| ParseError::NotYaml(Arc::new(error)))?;
     if value.is_object() {
         Ok(value)
     } else {
-        Err("is no KubeletConfiguration".to_owned())
+        Err(ParseError::NoObject)
     }
 }
 
@@ -53,7 +66,7 @@ pub(super) fn files(
     options: &Options,
     cluster: &KubeletBase,
     pool: &PoolFacts,
-) -> Result<Vec<GeneratedFile>, String> {
+) -> Result<Vec<GeneratedFile>, Error> {
     let mut fields = options.fields.clone();
     let reserved = take_reserved(&mut fields);
     let mut conf = of_cluster(base, cluster, options.tls.as_ref(), pool)?;
@@ -61,11 +74,8 @@ pub(super) fn files(
     if let Some(cgroup) = fields.get("systemReservedCgroup") {
         let system = conf.get("systemCgroups");
         if system != Some(cgroup) {
-            return Err(format!(
-                "spec.kubeletConfig.systemReservedCgroup {} is not systemCgroups {}",
-                shown(cgroup),
-                system.map(shown).unwrap_or_default()
-            ));
+            let system = system.map(shown).unwrap_or_default();
+            return Err(Error::OtherCgroup(shown(cgroup), system));
         }
     }
     if fields.contains_key("enforceNodeAllocatable") && !enforces_system(&conf) {
@@ -96,7 +106,7 @@ pub(crate) fn bare(
     base: &Value,
     cluster: &KubeletBase,
     pool: &PoolFacts,
-) -> Result<GeneratedFile, String> {
+) -> Result<GeneratedFile, Error> {
     printed(&of_cluster(base, cluster, None, pool)?)
 }
 
@@ -105,7 +115,7 @@ fn of_cluster(
     cluster: &KubeletBase,
     tls: Option<&TlsSecurityProfile>,
     pool: &PoolFacts,
-) -> Result<Map<String, Value>, String> {
+) -> Result<Map<String, Value>, Error> {
     let mut conf = base.as_object().cloned().unwrap_or_default();
     let profile = cluster.node.and_then(|node| node.profile);
     if let Some(profile) = profile.filter(|_| pool.has_workers()) {
@@ -124,10 +134,10 @@ fn of_cluster(
 }
 
 /// As YAML, which tools read by its lines.
-fn printed(conf: &Map<String, Value>) -> Result<GeneratedFile, String> {
+fn printed(conf: &Map<String, Value>) -> Result<GeneratedFile, Error> {
     let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
     let text = serde_saphyr::to_string_with_options(conf, options)
-        .map_err(|error| format!("kubelet.conf cannot be written: {error}"))?;
+        .map_err(|error| Error::Print(Arc::new(error)))?;
     Ok(GeneratedFile {
         path: KUBELET_CONF.to_owned(),
         text,

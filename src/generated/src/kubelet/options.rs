@@ -3,6 +3,7 @@
 use api::machineconfiguration::{KubeletConfigSpec, TlsSecurityProfile};
 use serde_json::{Map, Value};
 
+use super::Error;
 use super::schema::{self, shown};
 use crate::pools::PoolFacts;
 use crate::tls;
@@ -38,11 +39,11 @@ impl Options {
     ///
     /// # Errors
     /// The field, and why it is refused.
-    pub(super) fn read(spec: &KubeletConfigSpec) -> Result<Self, String> {
+    pub(super) fn read(spec: &KubeletConfigSpec) -> Result<Self, Error> {
         let mut fields = match &spec.kubelet_config {
             None | Some(Value::Null) => Map::new(),
             Some(Value::Object(fields)) => fields.clone(),
-            Some(_) => return Err("spec.kubeletConfig is not an object".to_owned()),
+            Some(_) => return Err(Error::NoObject),
         };
         let expected = [
             ("apiVersion", "kubelet.config.k8s.io/v1beta1"),
@@ -53,10 +54,7 @@ impl Options {
                 None | Some(Value::Null) => {}
                 Some(Value::String(found)) if found == expected => {}
                 Some(found) => {
-                    return Err(format!(
-                        "spec.kubeletConfig.{field} is not {expected}, but {}",
-                        shown(&found)
-                    ));
+                    return Err(Error::WrongType(field, expected, shown(&found)));
                 }
             }
         }
@@ -68,14 +66,16 @@ impl Options {
             }
         }
         let Value::Object(fields) = all else {
-            return Err("spec.kubeletConfig is not an object".to_owned());
+            return Err(Error::NoObject);
         };
         if let Some(level) = spec
             .log_level
             .filter(|level| !(0..=MAX_LOG_LEVEL).contains(level))
         {
-            return Err(format!(
-                "spec.logLevel {level} is not in 0 to {MAX_LOG_LEVEL}"
+            return Err(Error::OutOfRange(
+                "spec.logLevel".to_owned(),
+                level.into(),
+                0..=MAX_LOG_LEVEL.into(),
             ));
         }
         let tls = spec.tls_security_profile.as_ref();
@@ -83,9 +83,9 @@ impl Options {
         let tls = tls.filter(|profile| **profile != TlsSecurityProfile::default());
         if let Some(profile) = tls {
             if profile.r#type.is_empty() {
-                return Err("spec.tlsSecurityProfile.type is empty".to_owned());
+                return Err(Error::NoTlsType);
             }
-            tls::of_profile(profile).map_err(|why| format!("spec.{why}"))?;
+            tls::of_profile(profile).map_err(Error::OwnTls)?;
         }
         let options = Self {
             fields,
@@ -94,7 +94,7 @@ impl Options {
             tls: tls.cloned(),
         };
         if options.auto_sizing == Some(true) && options.reserves() {
-            return Err(BOTH.to_owned());
+            return Err(Error::ReservedTwice);
         }
         Ok(options)
     }
@@ -103,7 +103,7 @@ impl Options {
     ///
     /// # Errors
     /// The field, and why it is refused.
-    pub(super) fn check_for(&self, pool: &PoolFacts) -> Result<(), String> {
+    pub(super) fn check_for(&self, pool: &PoolFacts) -> Result<(), Error> {
         match self.fields.get("staticPodPath") {
             // The pods of the control plane itself lie there.
             Some(path) if pool.is_control_plane || path.as_str() != Some("") => {
@@ -164,18 +164,12 @@ impl Options {
     }
 }
 
-/// OpenShift's words, its slip included.
-const BOTH: &str = "autoSizingReserved and systemdReserved cannot be set together";
-
 fn differs<T: PartialEq>(one: Option<&T>, other: Option<&T>) -> bool {
     matches!((one, other), (Some(one), Some(other)) if one != other)
 }
 
-fn not_allowed(field: &str, found: &Value) -> String {
-    format!(
-        "KubeletConfiguration: {field} is not allowed to be set, but contains: {}",
-        shown(found)
-    )
+fn not_allowed(field: &'static str, found: &Value) -> Error {
+    Error::NotAllowed(field, shown(found))
 }
 
 /// Lays objects over each other, member by member; a list is one value.

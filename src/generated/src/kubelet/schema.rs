@@ -10,6 +10,8 @@
 use api::quantity;
 use serde_json::{Map, Value};
 
+use super::Error;
+
 /// What a field holds.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Kind {
@@ -284,7 +286,7 @@ pub(super) fn take(
     mut object: Map<String, Value>,
     fields: &[Field],
     at: &str,
-) -> Result<Map<String, Value>, String> {
+) -> Result<Map<String, Value>, Error> {
     let mut taken = Map::new();
     for field in fields {
         let Some(value) = object.remove(field.name) else {
@@ -301,20 +303,18 @@ pub(super) fn take(
     }
 }
 
-fn unknown(name: &str, fields: &[Field], at: &str) -> String {
+fn unknown(name: &str, fields: &[Field], at: &str) -> Error {
+    let path = format!("{at}.{name}");
     let same = |field: &&Field| field.name.eq_ignore_ascii_case(name);
     match fields.iter().find(same) {
-        Some(field) => format!(
-            "{at}.{name} is no field of the kubelet's, which has {}",
-            field.name
-        ),
-        None => format!("{at}.{name} is no field of the kubelet's"),
+        Some(field) => Error::MisspelledField(path, field.name),
+        None => Error::UnknownField(path),
     }
 }
 
 impl Kind {
     /// The value; none where it is not set.
-    fn take(self, value: Value, at: &str, has_zero: bool) -> Result<Option<Value>, String> {
+    fn take(self, value: Value, at: &str, has_zero: bool) -> Result<Option<Value>, Error> {
         if value.is_null() {
             return Ok(None);
         }
@@ -325,9 +325,7 @@ impl Kind {
                     let at = format!("{at}[{index}]");
                     let taken = kind.take(item, &at, true)?;
                     let is_there = |item: &Value| item.as_str() != Some("");
-                    taken
-                        .filter(is_there)
-                        .ok_or_else(|| format!("{at} is empty"))
+                    taken.filter(is_there).ok_or(Error::EmptyItem(at))
                 });
                 let items = items.collect::<Result<Vec<_>, _>>()?;
                 let is_zero = items.is_empty();
@@ -358,7 +356,7 @@ impl Kind {
                 return Ok(None);
             }
             (kind, value) => {
-                let is_zero = kind.scalar(&value).map_err(|why| format!("{at} {why}"))?;
+                let is_zero = kind.scalar(&value, at)?;
                 (value, is_zero)
             }
         };
@@ -366,8 +364,8 @@ impl Kind {
     }
 
     /// Checks a value that has no parts; whether it is zero.
-    fn scalar(self, value: &Value) -> Result<bool, String> {
-        let refused = |what: &str| Err(format!("{} is no {what}", shown(value)));
+    fn scalar(self, value: &Value, at: &str) -> Result<bool, Error> {
+        let refused = |expected| Err(Error::MistypedField(at.to_owned(), shown(value), expected));
         let text = value.as_str();
         match self {
             Self::Text => match text {
@@ -380,7 +378,7 @@ impl Kind {
             },
             Self::Int(least, most) => match value.as_i64() {
                 Some(number) if (least..=most).contains(&number) => Ok(number == 0),
-                Some(number) => Err(format!("{number} is not in {least} to {most}")),
+                Some(number) => Err(Error::OutOfRange(at.to_owned(), number, least..=most)),
                 None => refused("whole number"),
             },
             Self::Float => match value.as_f64() {

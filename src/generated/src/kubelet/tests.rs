@@ -34,10 +34,10 @@ staticPodPath: /etc/kubernetes/manifests
 ";
 
 fn base() -> KubeletBase {
-    let conf = compose::base_of(BASE);
+    let conf = compose::base_of(BASE).unwrap();
     KubeletBase {
         roles: ["master", "worker"]
-            .map(|role| (role.to_owned(), conf.clone()))
+            .map(|role| (role.to_owned(), Ok(conf.clone())))
             .into(),
         ..KubeletBase::default()
     }
@@ -68,7 +68,7 @@ fn planned(configs: &[KubeletConfig]) -> KubeletPlan {
 fn refusal(config: KubeletConfig) -> String {
     let plan = planned(&[config]);
     assert_eq!(plan.configs, []);
-    plan.outcomes[0].result.clone().unwrap_err()
+    plan.outcomes[0].result.as_ref().unwrap_err().to_string()
 }
 
 /// Path and text of each file of a MachineConfig.
@@ -188,7 +188,7 @@ fn of_two_that_set_one_field_differently_the_last_is_in_force_and_both_say_so() 
             "KubeletConfigs a and b of MachineConfigPool worker set {named} differently: b, the last, is in force"
         );
         for outcome in &plan.outcomes {
-            assert_eq!(outcome.result, Ok(()));
+            assert!(outcome.result.is_ok(), "{outcome:?}");
             assert_eq!(outcome.remarks, [said.as_str()], "{}", outcome.name);
         }
         // As if the first said nothing of it.
@@ -391,7 +391,7 @@ fn what_cannot_be_followed_is_refused_with_its_field() {
 fn the_group_of_what_is_not_enforced_is_cleared() {
     let text = format!("{BASE}systemReservedCgroup: /system.slice\n");
     let base = KubeletBase {
-        roles: [("worker".to_owned(), compose::base_of(&text))].into(),
+        roles: [("worker".to_owned(), Ok(compose::base_of(&text).unwrap()))].into(),
         ..KubeletBase::default()
     };
     let of = |set: Value| {
@@ -449,18 +449,22 @@ fn a_deleted_one_leaves_and_a_missing_base_refuses() {
     assert_eq!(plan.configs[0].name, "99-worker-generated-kubelet-1");
     assert_eq!(plan.outcomes.len(), 1);
     let none = super::plan(&[&pods], &pools(), &KubeletBase::default());
-    let why = "there is no base for role worker".to_owned();
-    assert_eq!(none.outcomes[0].result, Err(why));
+    let why = none.outcomes[0].result.as_ref().unwrap_err();
+    assert_eq!(why.to_string(), "there is no base for role worker");
 }
 
 #[test]
 fn a_base_that_cannot_be_read_is_named() {
     let table = [
-        ("[x]", "is no KubeletConfiguration"),
-        ("a: [", "is not YAML"),
+        (
+            "[x]",
+            "/etc/kubernetes/kubelet.conf is no KubeletConfiguration",
+        ),
+        ("a: [", "/etc/kubernetes/kubelet.conf is not YAML: "),
     ];
     for (text, why) in table {
         let error = compose::base_of(text).unwrap_err();
+        let error = display::Chain(&error).to_string();
         assert!(error.starts_with(why), "{error}");
     }
 }

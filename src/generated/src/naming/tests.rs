@@ -63,6 +63,7 @@ fn claimed(list: &[Object<'_>]) -> Made {
             let names =
                 |pools: Vec<&PoolFacts>| pools.iter().map(|pool| pool.name.clone()).collect();
             made.map(|made| (made.number, names(made.pools)))
+                .map_err(|error| error.to_string())
         })
         .collect()
 }
@@ -152,7 +153,9 @@ fn absent_and_empty_selectors_select_nothing_and_a_deaf_pool_is_named() {
             selector,
         };
         let made = claims(SelectingKind::Runtime, &[claimant], pools);
-        made.into_iter().next().unwrap().map(|made| made.number)
+        let made = made.into_iter().next().unwrap();
+        made.map_err(|error| error.to_string())
+            .map(|made| made.number)
     };
     let why = "could not find any MachineConfigPool set for ContainerRuntimeConfig a";
     assert_eq!(claim(None, &pools).unwrap_err(), why);

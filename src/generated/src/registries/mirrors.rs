@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use api::config::ImageMirrors;
 
-use super::RegistryFacts;
 use super::scope::{self, contains};
+use super::{Error, RegistryFacts};
 
 /// What a mirror is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,7 +37,7 @@ impl MirrorTable {
     ///
     /// # Errors
     /// Object and field, and why it is refused.
-    pub(super) fn read(settings: &RegistryFacts<'_>) -> Result<Self, String> {
+    pub(super) fn read(settings: &RegistryFacts<'_>) -> Result<Self, Error> {
         let mut table = Self::default();
         for policy in &settings.content_source {
             let object = format!(
@@ -79,32 +79,27 @@ impl MirrorTable {
         field: &str,
         list: &[ImageMirrors],
         by: PullBy,
-    ) -> Result<(), String> {
+    ) -> Result<(), Error> {
         for (index, entry) in list.iter().enumerate() {
-            let at = |member: &str| format!("{object}: spec.{field}[{index}].{member}");
-            scope::check(&entry.source, true).map_err(|why| format!("{}: {why}", at("source")))?;
+            let at = || format!("{object}: spec.{field}[{index}]");
+            scope::check(&entry.source, true)
+                .map_err(|error| Error::Mirror(at(), "source", error))?;
             for mirror in &entry.mirrors {
-                scope::check(mirror, false).map_err(|why| format!("{}: {why}", at("mirrors")))?;
+                scope::check(mirror, false)
+                    .map_err(|error| Error::Mirror(at(), "mirrors", error))?;
             }
             let is_only_mirrored = match entry.mirror_source_policy.as_str() {
                 "" | "AllowContactingSource" => false,
                 "NeverContactSource" => true,
-                other => {
-                    let at = at("mirrorSourcePolicy");
-                    return Err(format!("{at}: there is no policy {other:?}"));
-                }
+                other => return Err(Error::NoSourcePolicy(at(), other.to_owned())),
             };
             let known = self.sources.entry(entry.source.clone()).or_default();
             if known.policy_of.is_empty() {
                 known.is_only_mirrored = is_only_mirrored;
                 object.clone_into(&mut known.policy_of);
             } else if known.is_only_mirrored != is_only_mirrored {
-                return Err(format!(
-                    "{}: source {} has another policy in {}",
-                    at("mirrorSourcePolicy"),
-                    entry.source,
-                    known.policy_of
-                ));
+                let known = known.policy_of.clone();
+                return Err(Error::TwoPolicies(at(), entry.source.clone(), known));
             }
             for mirror in &entry.mirrors {
                 let mirror = (mirror.clone(), by);

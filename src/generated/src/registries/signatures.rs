@@ -7,7 +7,34 @@ use api::config::{ClusterImagePolicy, ImagePolicy, SignaturePolicy};
 use k8s_openapi::ByteString;
 use serde_json::{Map, Value, json};
 
-use super::scope::{self, contains, repository};
+use super::Error;
+use super::scope::{self, InvalidScope, contains, repository};
+
+/// The field of a policy that is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PolicyError {
+    /// The scope of this index.
+    #[error("spec.scopes[{0}]")]
+    Scope(usize, #[source] InvalidScope),
+    /// A field that its neighbours need.
+    #[error("spec.policy.{0} is missing")]
+    Missing(&'static str),
+    /// A field that is no key or certificate.
+    #[error("spec.policy.{0} is not PEM")]
+    NotPem(&'static str),
+    /// A subject, and the members of which it has too few.
+    #[error("spec.policy.rootOfTrust.{0} needs {1}")]
+    Needs(&'static str, &'static str),
+    /// A root of trust that there is not.
+    #[error("spec.policy.rootOfTrust.policyType: there is no type {0:?}")]
+    NoType(String),
+    /// A way to match identities that there is not.
+    #[error("spec.policy.signedIdentity.matchPolicy: there is no policy {0:?}")]
+    NoMatchPolicy(String),
+    /// A field that names repositories.
+    #[error("spec.policy.signedIdentity.{0}")]
+    Identity(&'static str, #[source] InvalidScope),
+}
 
 /// What is demanded of the images of each scope. Of several demands, all hold.
 pub(super) type Demands = BTreeMap<String, Vec<Value>>;
@@ -20,7 +47,7 @@ pub(super) struct Signatures {
     /// In the pods of a namespace, besides.
     pub(super) namespaces: BTreeMap<String, Demands>,
     /// ImagePolicies that cannot be followed, and why. Their scopes are rejected.
-    pub(super) refused: Vec<String>,
+    pub(super) refused: Vec<Error>,
 }
 
 impl Signatures {
@@ -32,14 +59,14 @@ impl Signatures {
     pub(super) fn read(
         cluster: &[&ClusterImagePolicy],
         namespaced: &[&ImagePolicy],
-    ) -> Result<Self, String> {
+    ) -> Result<Self, Error> {
         let mut read = Self::default();
         for policy in cluster {
             let name = policy.metadata.name.as_deref().unwrap_or_default();
-            let at = |why: String| format!("ClusterImagePolicy {name}: spec.{why}");
+            let at = |error| Error::ClusterPolicy(name.to_owned(), error);
             let demand = demand(&policy.spec.policy).map_err(at)?;
             for (index, scope) in policy.spec.scopes.iter().enumerate() {
-                check(scope).map_err(|why| at(format!("scopes[{index}]: {why}")))?;
+                check(index, scope).map_err(at)?;
                 add(&mut read.cluster, scope, &demand);
             }
         }
@@ -47,19 +74,19 @@ impl Signatures {
             let metadata = &policy.metadata;
             let name = metadata.name.as_deref().unwrap_or_default();
             let namespace = metadata.namespace.as_deref().unwrap_or_default();
-            let mut at = |why: String| {
-                read.refused
-                    .push(format!("ImagePolicy {namespace}/{name}: spec.{why}"));
+            let mut refuse = |error| {
+                let name = format!("{namespace}/{name}");
+                read.refused.push(Error::NamespacePolicy(name, error));
             };
-            let demand = demand(&policy.spec.policy).unwrap_or_else(|why| {
-                at(why);
+            let demand = demand(&policy.spec.policy).unwrap_or_else(|error| {
+                refuse(error);
                 json!({ "type": "reject" })
             });
             let mut taken = Vec::new();
             for (index, scope) in policy.spec.scopes.iter().enumerate() {
-                match check(scope) {
+                match check(index, scope) {
                     Ok(()) => taken.push(scope),
-                    Err(why) => at(format!("scopes[{index}]: {why}")),
+                    Err(error) => refuse(error),
                 }
             }
             // What the cluster demands of an image, a namespace cannot replace.
@@ -87,46 +114,46 @@ fn add(demands: &mut Demands, scope: &str, demand: &Value) {
 }
 
 /// A scope is what a registry's settings name, or one image.
-fn check(scope: &str) -> Result<(), String> {
-    scope::check(repository(scope), true)
+fn check(index: usize, scope: &str) -> Result<(), PolicyError> {
+    scope::check(repository(scope), true).map_err(|error| PolicyError::Scope(index, error))
 }
 
-/// An entry of `policy.json`. The error begins with the field.
+/// An entry of `policy.json`.
 ///
 /// Source: `containers-policy.json(5)`, `sigstoreSigned`.
-fn demand(policy: &SignaturePolicy) -> Result<Value, String> {
+fn demand(policy: &SignaturePolicy) -> Result<Value, PolicyError> {
     let mut demand = Map::new();
     demand.insert("type".to_owned(), json!("sigstoreSigned"));
-    trust(&policy.root_of_trust, &mut demand).map_err(|why| format!("policy.rootOfTrust.{why}"))?;
-    let identity = identity(policy.signed_identity.as_ref())
-        .map_err(|why| format!("policy.signedIdentity.{why}"))?;
+    trust(&policy.root_of_trust, &mut demand)?;
+    let identity = identity(policy.signed_identity.as_ref())?;
     demand.insert("signedIdentity".to_owned(), identity);
     Ok(Value::Object(demand))
 }
 
-fn trust(root: &RootOfTrust, demand: &mut Map<String, Value>) -> Result<(), String> {
+fn trust(root: &RootOfTrust, demand: &mut Map<String, Value>) -> Result<(), PolicyError> {
     let mut put = |key: &str, value: Value| demand.insert(key.to_owned(), value);
     match root.policy_type.as_str() {
         "PublicKey" => {
-            let key = root.public_key.as_ref().ok_or("publicKey is missing")?;
-            put("keyData", pem("publicKey.keyData", &key.key_data)?);
+            let key = root.public_key.as_ref();
+            let key = key.ok_or(PolicyError::Missing("rootOfTrust.publicKey"))?;
+            let data = pem("rootOfTrust.publicKey.keyData", &key.key_data)?;
+            put("keyData", data);
             if let Some(rekor) = &key.rekor_key_data {
-                let rekor = pem("publicKey.rekorKeyData", rekor)?;
+                let rekor = pem("rootOfTrust.publicKey.rekorKeyData", rekor)?;
                 put("rekorPublicKeyData", rekor);
             }
         }
         "FulcioCAWithRekor" => {
-            let field = "fulcioCAWithRekor";
             let fulcio = root.fulcio.as_ref();
-            let fulcio = fulcio.ok_or_else(|| format!("{field} is missing"))?;
+            let fulcio = fulcio.ok_or(PolicyError::Missing("rootOfTrust.fulcioCAWithRekor"))?;
             let subject = &fulcio.fulcio_subject;
             if subject.oidc_issuer.is_empty() || subject.signed_email.is_empty() {
-                return Err(format!(
-                    "{field}.fulcioSubject needs oidcIssuer and signedEmail"
-                ));
+                let subject = "fulcioCAWithRekor.fulcioSubject";
+                return Err(PolicyError::Needs(subject, "oidcIssuer and signedEmail"));
             }
-            let ca = pem(&format!("{field}.fulcioCAData"), &fulcio.fulcio_ca_data)?;
-            let rekor = pem(&format!("{field}.rekorKeyData"), &fulcio.rekor_key_data)?;
+            let (ca, rekor) = (&fulcio.fulcio_ca_data, &fulcio.rekor_key_data);
+            let ca = pem("rootOfTrust.fulcioCAWithRekor.fulcioCAData", ca)?;
+            let rekor = pem("rootOfTrust.fulcioCAWithRekor.rekorKeyData", rekor)?;
             put(
                 "fulcio",
                 json!({
@@ -138,16 +165,18 @@ fn trust(root: &RootOfTrust, demand: &mut Map<String, Value>) -> Result<(), Stri
             put("rekorPublicKeyData", rekor);
         }
         "PKI" => {
-            let pki = root.pki.as_ref().ok_or("pki is missing")?;
+            let pki = root.pki.as_ref();
+            let pki = pki.ok_or(PolicyError::Missing("rootOfTrust.pki"))?;
             let subject = &pki.pki_certificate_subject;
             if subject.email.is_empty() && subject.hostname.is_empty() {
-                return Err("pki.pkiCertificateSubject needs email or hostname".to_owned());
+                let subject = "pki.pkiCertificateSubject";
+                return Err(PolicyError::Needs(subject, "email or hostname"));
             }
             let mut entry = Map::new();
-            let roots = pem("pki.caRootsData", &pki.ca_roots_data)?;
+            let roots = pem("rootOfTrust.pki.caRootsData", &pki.ca_roots_data)?;
             entry.insert("caRootsData".to_owned(), roots);
             if let Some(between) = &pki.ca_intermediates_data {
-                let between = pem("pki.caIntermediatesData", between)?;
+                let between = pem("rootOfTrust.pki.caIntermediatesData", between)?;
                 entry.insert("caIntermediatesData".to_owned(), between);
             }
             let names = [
@@ -159,20 +188,20 @@ fn trust(root: &RootOfTrust, demand: &mut Map<String, Value>) -> Result<(), Stri
             }
             put("pki", Value::Object(entry));
         }
-        other => return Err(format!("policyType: there is no type {other:?}")),
+        other => return Err(PolicyError::NoType(other.to_owned())),
     }
     Ok(())
 }
 
 /// Data in base64, as both the object and the file have it.
-fn pem(field: &str, data: &ByteString) -> Result<Value, String> {
+fn pem(field: &'static str, data: &ByteString) -> Result<Value, PolicyError> {
     if !data.0.trim_ascii_start().starts_with(b"-----BEGIN ") {
-        return Err(format!("{field} is not PEM"));
+        return Err(PolicyError::NotPem(field));
     }
-    serde_json::to_value(data).map_err(|error| format!("{field}: {error}"))
+    Ok(json!(data))
 }
 
-fn identity(identity: Option<&SignedIdentity>) -> Result<Value, String> {
+fn identity(identity: Option<&SignedIdentity>) -> Result<Value, PolicyError> {
     let Some(identity) = identity else {
         return Ok(json!({ "type": "matchRepoDigestOrExact" }));
     };
@@ -181,19 +210,19 @@ fn identity(identity: Option<&SignedIdentity>) -> Result<Value, String> {
         "MatchRepository" => Ok(json!({ "type": "matchRepository" })),
         "ExactRepository" => {
             let exact = identity.exact.as_ref();
-            let exact = exact.ok_or("exactRepository is missing")?;
+            let exact = exact.ok_or(PolicyError::Missing("signedIdentity.exactRepository"))?;
             scope::check(&exact.repository, false)
-                .map_err(|why| format!("exactRepository.repository: {why}"))?;
+                .map_err(|error| PolicyError::Identity("exactRepository.repository", error))?;
             Ok(json!({ "type": "exactRepository", "dockerRepository": exact.repository }))
         }
         "RemapIdentity" => {
-            let remap = identity.remap.as_ref().ok_or("remapIdentity is missing")?;
+            let remap = identity.remap.as_ref();
+            let remap = remap.ok_or(PolicyError::Missing("signedIdentity.remapIdentity"))?;
             for (field, prefix) in [
-                ("prefix", &remap.prefix),
-                ("signedPrefix", &remap.signed_prefix),
+                ("remapIdentity.prefix", &remap.prefix),
+                ("remapIdentity.signedPrefix", &remap.signed_prefix),
             ] {
-                scope::check(prefix, false)
-                    .map_err(|why| format!("remapIdentity.{field}: {why}"))?;
+                scope::check(prefix, false).map_err(|error| PolicyError::Identity(field, error))?;
             }
             Ok(json!({
                 "type": "remapIdentity",
@@ -201,6 +230,6 @@ fn identity(identity: Option<&SignedIdentity>) -> Result<Value, String> {
                 "signedPrefix": remap.signed_prefix
             }))
         }
-        other => Err(format!("matchPolicy: there is no policy {other:?}")),
+        other => Err(PolicyError::NoMatchPolicy(other.to_owned())),
     }
 }

@@ -108,7 +108,11 @@ fn a_kubelet_config_is_laid_over_the_template() {
     let path = crate::kubelet::compose::KUBELET_CONF;
     let text = crate::object::file_of(&spec, path).unwrap().unwrap();
     let base = crate::kubelet::KubeletBase {
-        roles: [("worker".to_owned(), crate::kubelet::compose::base_of(&text))].into(),
+        roles: [(
+            "worker".to_owned(),
+            Ok(crate::kubelet::compose::base_of(&text).unwrap()),
+        )]
+        .into(),
         ..crate::kubelet::KubeletBase::default()
     };
     let asked = json!({
@@ -175,10 +179,8 @@ fn what_cannot_go_into_a_file_is_refused_with_its_field() {
         let mut spec = spec();
         *spec.pointer_mut(field).unwrap() = value;
         let expected = format!("ControllerConfig machine-config-controller: spec.{why}");
-        assert_eq!(
-            plan(&config(&spec), &pools(), Some(&secret())).unwrap_err(),
-            expected
-        );
+        let error = plan(&config(&spec), &pools(), Some(&secret())).unwrap_err();
+        assert_eq!(display::Chain(&error).to_string(), expected);
     }
     let server = |uri: &str| api_server(uri).unwrap();
     assert_eq!(server("https://a"), ("a".to_owned(), 443));
@@ -191,7 +193,8 @@ fn what_cannot_go_into_a_file_is_refused_with_its_field() {
 #[test]
 fn pull_secret_that_cannot_be_used_is_named_without_its_content() {
     let refusal = |spec: &Value, secret: Option<&PullSecret>| {
-        plan(&config(spec), &pools(), secret).unwrap_err()
+        let error = plan(&config(spec), &pools(), secret).unwrap_err();
+        display::Chain(&error).to_string()
     };
     let place = "ControllerConfig machine-config-controller: spec.pullSecret";
     let of = format!("{place}: Secret openshift-config/pull-secret");

@@ -14,6 +14,9 @@ pub(super) const FILE_TYPE: u32 = 0o100_000;
 pub(super) const DIRECTORY_TYPE: u32 = 0o040_000;
 pub(super) const LINK_TYPE: u32 = 0o120_000;
 
+/// Why a policy gives no label: its own error.
+pub type LabelError = Box<dyn std::error::Error + Send + Sync>;
+
 /// Finds the SELinux label of a path by the policy of the written root.
 ///
 /// On a host without a policy, files keep the kernel's default label.
@@ -22,6 +25,6 @@ pub trait Labels: fmt::Debug {
     /// the policy does not name one.
     ///
     /// # Errors
-    /// The policy's own message.
-    fn label(&self, path: &str, st_mode: u32) -> std::result::Result<Option<String>, String>;
+    /// [`LabelError`].
+    fn label(&self, path: &str, st_mode: u32) -> std::result::Result<Option<String>, LabelError>;
 }

@@ -5,7 +5,7 @@ use std::os::fd::AsRawFd as _;
 use rustix::io::Errno;
 
 use super::Result;
-use super::labels::{FILE_TYPE, KIND, LABEL, LABEL_MAX, Labels};
+use super::labels::{FILE_TYPE, KIND, LABEL, LABEL_MAX, LabelError, Labels};
 use super::path::Location;
 use super::root::{Root, read_error};
 
@@ -51,7 +51,7 @@ fn label_of(root: &Root, at: &Location) -> std::result::Result<Vec<u8>, Errno> {
 }
 
 impl Labels for Like {
-    fn label(&self, _path: &str, st_mode: u32) -> std::result::Result<Option<String>, String> {
+    fn label(&self, _path: &str, st_mode: u32) -> std::result::Result<Option<String>, LabelError> {
         Ok((st_mode & KIND == FILE_TYPE).then(|| self.0.clone()))
     }
 }

@@ -242,7 +242,7 @@ fn labels_are_asked_with_the_path_of_the_booted_system() {
     #[derive(Debug)]
     struct Ask(std::sync::Mutex<Vec<(String, u32)>>);
     impl Labels for std::sync::Arc<Ask> {
-        fn label(&self, path: &str, mode: u32) -> std::result::Result<Option<String>, String> {
+        fn label(&self, path: &str, mode: u32) -> std::result::Result<Option<String>, LabelError> {
             let mut asked = self.0.lock().map_err(|error| error.to_string())?;
             asked.push((path.to_owned(), mode));
             Ok(None)

@@ -320,10 +320,10 @@ impl Root {
         let Some(labels) = &self.labels else {
             return Ok(None);
         };
-        labels.label(at.as_str(), st_mode).map_err(|message| {
+        labels.label(at.as_str(), st_mode).map_err(|source| {
             io::Error::other(Error::Label {
                 path: at.to_string(),
-                message,
+                source,
             })
         })
     }

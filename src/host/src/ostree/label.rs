@@ -12,7 +12,7 @@ use rustix::fs::{Mode, OFlags, XattrFlags, lgetxattr, lsetxattr, open};
 use rustix::io::Errno;
 
 use super::{Error, ErrorContext as _, Result};
-use crate::files::{LABEL, LABEL_MAX, Labels};
+use crate::files::{LABEL, LABEL_MAX, LabelError, Labels};
 
 /// Gives entries of `/etc` of the new deployment at `target` the labels of its policy. libostree
 /// merges a changed file with the label that the policy of `origin` names, and no plan writes a
@@ -57,7 +57,7 @@ pub(super) fn relabel_merged(origin: &Path, target: &Path) -> Result<()> {
 fn relabel(
     path: &Path,
     inside: &str,
-    labels: impl FnOnce(&str) -> std::result::Result<(Option<String>, Option<String>), String>,
+    labels: impl FnOnce(&str) -> std::result::Result<(Option<String>, Option<String>), LabelError>,
 ) -> io::Result<()> {
     let mut buffer = vec![0; LABEL_MAX];
     let has = match lgetxattr(path, LABEL, &mut buffer) {
@@ -118,11 +118,9 @@ impl Policy {
 }
 
 impl Labels for Policy {
-    fn label(&self, path: &str, st_mode: u32) -> std::result::Result<Option<String>, String> {
-        let label = self.policy.label(path, st_mode, Cancellable::NONE);
-        label
-            .map(|label| label.map(Into::into))
-            .map_err(|error| error.to_string())
+    fn label(&self, path: &str, st_mode: u32) -> std::result::Result<Option<String>, LabelError> {
+        let label = self.policy.label(path, st_mode, Cancellable::NONE)?;
+        Ok(label.map(Into::into))
     }
 }
 

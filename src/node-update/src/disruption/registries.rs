@@ -51,12 +51,17 @@ struct Mirror {
     pulled_for: String,
 }
 
+/// The configuration is no TOML: the parser's message in one line, without the text.
+#[derive(Debug, thiserror::Error)]
+#[error("invalid TOML: {0}")]
+pub(super) struct InvalidToml(String);
+
 /// Reads the configuration.
 ///
 /// # Errors
-/// A sentence of one line, without the text.
-pub(super) fn parse(text: &str) -> Result<Registries, String> {
-    toml::from_str(text).map_err(|error| format!("invalid TOML: {}", one_line(error.message())))
+/// [`InvalidToml`].
+pub(super) fn parse(text: &str) -> Result<Registries, InvalidToml> {
+    toml::from_str(text).map_err(|error| InvalidToml(one_line(error.message())))
 }
 
 /// Why pods must go before the change; none where it is harmless.

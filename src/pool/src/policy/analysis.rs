@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use api::rollout::AnalysisSpec;
 use jiff::{SignedDuration, Timestamp};
 
-use super::InvalidPolicy;
+use super::{InvalidPolicy, PolicyFault};
 
 /// An answer that is older says nothing of the nodes that were updated since.
 const FRESH: SignedDuration = SignedDuration::from_secs(60);
@@ -22,8 +22,19 @@ pub struct Analysis {
     pub query: String,
 }
 
-/// The last answer to each query, and when it came: 1 or 0 as a truth, or why there is none.
-pub type QueryAnswers = BTreeMap<String, (Timestamp, Result<bool, String>)>;
+/// What a query answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum QueryAnswer {
+    /// 1: nodes may follow.
+    Passed,
+    /// 0: they may not yet.
+    Failed,
+    /// Nothing; why, for people.
+    Missing(String),
+}
+
+/// The last answer to each query, and when it came.
+pub type QueryAnswers = BTreeMap<String, (Timestamp, QueryAnswer)>;
 
 impl Analysis {
     /// Reads the queries of a policy. `has_steps` is whether any node follows others.
@@ -31,23 +42,21 @@ impl Analysis {
         written: &[AnalysisSpec],
         has_steps: bool,
     ) -> Result<Vec<Self>, InvalidPolicy> {
-        let invalid = |field: String, why: &str| InvalidPolicy {
-            field,
-            why: why.to_owned(),
-        };
+        let invalid = |field, fault| InvalidPolicy { field, fault };
         if !written.is_empty() && !has_steps {
-            let why = "it needs canaries or waves that the others follow";
-            return Err(invalid("spec.analysis".to_owned(), why));
+            return Err(invalid("spec.analysis".to_owned(), PolicyFault::NoSteps));
         }
         let mut all: Vec<Self> = Vec::new();
         for (query, place) in written.iter().zip(0_usize..) {
             let field = |key: &str| format!("spec.analysis[{place}].{key}");
             if query.name.is_empty() || all.iter().any(|known| known.name == query.name) {
-                let why = format!("{:?} is empty or stands twice", query.name);
-                return Err(invalid(field("name"), &why));
+                return Err(invalid(
+                    field("name"),
+                    PolicyFault::Name(query.name.clone()),
+                ));
             }
             if query.query.trim().is_empty() {
-                return Err(invalid(field("query"), "it is empty"));
+                return Err(invalid(field("query"), PolicyFault::Empty));
             }
             all.push(Self {
                 name: query.name.clone(),
@@ -62,9 +71,9 @@ impl Analysis {
         let fresh = answers.get(&self.query);
         let fresh = fresh.filter(|(at, _)| now.duration_since(*at) <= FRESH);
         match fresh {
-            Some((_, Ok(true))) => None,
-            Some((_, Ok(false))) => Some("it answers 0".to_owned()),
-            Some((_, Err(why))) => Some(format!("it has no answer: {why}")),
+            Some((_, QueryAnswer::Passed)) => None,
+            Some((_, QueryAnswer::Failed)) => Some("it answers 0".to_owned()),
+            Some((_, QueryAnswer::Missing(why))) => Some(format!("it has no answer: {why}")),
             None => Some("it was not asked yet".to_owned()),
         }
     }

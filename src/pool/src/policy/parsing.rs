@@ -5,8 +5,8 @@ use jiff::SignedDuration;
 
 use super::field::duration;
 use super::{
-    Amount, Analysis, Canaries, CanaryChoice, InvalidPolicy, LABEL, OrderKey, Quarantine,
-    RolloutPolicy, Wave, prefetch,
+    Amount, Analysis, Canaries, CanaryChoice, InvalidPolicy, LABEL, OrderKey, PolicyFault,
+    Quarantine, RolloutPolicy, Wave, prefetch,
 };
 use crate::recurrence::{RecurringWindow, WindowText};
 use crate::selector::Selector;
@@ -17,16 +17,16 @@ impl RolloutPolicy {
     /// # Errors
     /// The first field whose value cannot be followed.
     pub fn parse(spec: &RolloutPolicySpec) -> Result<Self, InvalidPolicy> {
-        let invalid = |field: &str, why: String| InvalidPolicy {
+        let invalid = |field: &str, fault| InvalidPolicy {
             field: field.to_owned(),
-            why,
+            fault,
         };
         let start_after = match &spec.start_after {
             None => None,
-            Some(text) => Some(text.parse().map_err(|_| {
-                let why = format!("{text:?} is no time such as 2026-01-31T22:00:00Z");
-                invalid("spec.startAfter", why)
-            })?),
+            Some(text) => Some(
+                text.parse()
+                    .map_err(|_| invalid("spec.startAfter", PolicyFault::NoTime(text.clone())))?,
+            ),
         };
         let waves = spec.waves.iter().zip(0_usize..);
         let halt_above = match &spec.halt_above_failures {
@@ -65,7 +65,7 @@ impl RolloutPolicy {
 }
 
 impl OrderKey {
-    fn parse(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Result<Self, PolicyFault> {
         Ok(match text {
             "zone" => Self::Zone,
             "oldest" => Self::Oldest,
@@ -73,11 +73,7 @@ impl OrderKey {
             "fewestBlockedPods" => Self::FewestBlockedPods,
             _ => match text.strip_prefix(LABEL).filter(|key| !key.is_empty()) {
                 Some(key) => Self::Label(key.to_owned()),
-                None => {
-                    return Err(format!(
-                        "{text:?} is none of zone, oldest, newest, fewestBlockedPods and label:<key>"
-                    ));
-                }
+                None => return Err(PolicyFault::NoOrder(text.to_owned())),
             },
         })
     }
@@ -85,28 +81,27 @@ impl OrderKey {
 
 impl Canaries {
     fn parse(spec: &CanarySpec) -> Result<Self, InvalidPolicy> {
-        let invalid = |field: &str, why: String| InvalidPolicy {
+        let invalid = |field: &str, fault| InvalidPolicy {
             field: format!("spec.canaries.{field}"),
-            why,
+            fault,
         };
         let who = match (spec.count, &spec.node_selector) {
             (Some(_), Some(_)) => {
-                let why = "it is set together with spec.canaries.nodeSelector".to_owned();
-                return Err(invalid("count", why));
+                return Err(invalid("count", PolicyFault::CountAndSelector));
             }
             (None, Some(selector)) => {
                 let selector = Selector::parse("spec.canaries.nodeSelector", Some(selector));
-                let selector = selector.map_err(|error| invalid("nodeSelector", error.why))?;
+                let selector =
+                    selector.map_err(|error| invalid("nodeSelector", error.requirement.into()))?;
                 if selector == Selector::Everything {
-                    let why = "it selects all nodes; a canary needs others that follow".to_owned();
-                    return Err(invalid("nodeSelector", why));
+                    return Err(invalid("nodeSelector", PolicyFault::AllAreCanaries));
                 }
                 CanaryChoice::Selected(selector)
             }
             (count, None) => {
                 let count = count.unwrap_or(1);
                 let nodes = usize::try_from(count).ok().filter(|count| *count > 0);
-                let why = || invalid("count", format!("{count} is not a number of canaries"));
+                let why = || invalid("count", PolicyFault::NoCanaries(count));
                 CanaryChoice::First(nodes.ok_or_else(why)?)
             }
         };
@@ -117,13 +112,13 @@ impl Canaries {
 
 impl Wave {
     fn parse(spec: &WaveSpec, place: usize) -> Result<Self, InvalidPolicy> {
-        let invalid = |field: &str, why: String| InvalidPolicy {
+        let invalid = |field: &str, fault| InvalidPolicy {
             field: format!("spec.waves[{place}].{field}"),
-            why,
+            fault,
         };
         let size = Amount::parse(&spec.size).map_err(|why| invalid("size", why))?;
         if matches!(size, Amount::Nodes(0) | Amount::Percent(0)) {
-            return Err(invalid("size", "a wave has at least one node".to_owned()));
+            return Err(invalid("size", PolicyFault::EmptyWave));
         }
         let soak = soak(spec.soak.as_deref()).map_err(|why| invalid("soak", why))?;
         Ok(Self { size, soak })
@@ -134,13 +129,12 @@ impl Wave {
 fn windows(written: &[RolloutWindowSpec]) -> Result<Vec<RecurringWindow>, InvalidPolicy> {
     let mut windows: Vec<RecurringWindow> = Vec::new();
     for (window, place) in written.iter().zip(0_usize..) {
-        let invalid = |(key, why): (String, String)| InvalidPolicy {
+        let invalid = |key: &str, fault| InvalidPolicy {
             field: format!("spec.windows[{place}].{key}"),
-            why,
+            fault,
         };
         if window.name.is_empty() || windows.iter().any(|known| known.name == window.name) {
-            let why = format!("{:?} is empty or stands twice", window.name);
-            return Err(invalid(("name".to_owned(), why)));
+            return Err(invalid("name", PolicyFault::Name(window.name.clone())));
         }
         let text = WindowText {
             name: &window.name,
@@ -151,15 +145,15 @@ fn windows(written: &[RolloutWindowSpec]) -> Result<Vec<RecurringWindow>, Invali
         };
         let parsed = RecurringWindow::parse(&text);
         windows.push(parsed.map_err(|faults| {
-            let first = faults.into_iter().next();
-            invalid(first.unwrap_or_default())
+            let (key, why) = faults.into_iter().next().unwrap_or_default();
+            invalid(&key, PolicyFault::Window(why))
         })?);
     }
     Ok(windows)
 }
 
 /// A time for which nodes work; none is no time.
-fn soak(text: Option<&str>) -> Result<SignedDuration, String> {
+fn soak(text: Option<&str>) -> Result<SignedDuration, PolicyFault> {
     text.map_or(Ok(SignedDuration::ZERO), duration)
 }
 

@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 
 use api::{IntOrString, quantity};
 
-use super::InvalidPolicy;
+use super::{InvalidPolicy, PolicyFault};
 
 /// The slowest limit, in bytes a second: what one pipe of the kernel holds. Below it a registry
 /// cannot send for so long at a time that it, or a proxy, takes the node for gone and disconnects.
@@ -12,24 +12,16 @@ const SLOWEST: u64 = 64 << 10;
 
 /// Reads a limit. A number that is too large for one limits nothing.
 pub(super) fn parse(written: &IntOrString) -> Result<NonZeroU64, InvalidPolicy> {
-    let invalid = |why: String| InvalidPolicy {
+    let invalid = |fault| InvalidPolicy {
         field: "spec.prefetchBytesPerSecond".to_owned(),
-        why,
+        fault,
     };
     let bytes = match written {
         IntOrString::Int(number) => Some(i128::from(*number)),
         IntOrString::String(text) => quantity::bytes(text),
     };
-    let bytes = bytes.ok_or_else(|| {
-        invalid(format!(
-            "{written} is no quantity of bytes such as 20M or 16Mi"
-        ))
-    })?;
+    let bytes = bytes.ok_or_else(|| invalid(PolicyFault::NoBytes(written.clone())))?;
     let bytes = u64::try_from(bytes.max(0)).unwrap_or(u64::MAX);
     let limit = NonZeroU64::new(bytes).filter(|limit| limit.get() >= SLOWEST);
-    limit.ok_or_else(|| {
-        invalid(format!(
-            "{written} is less than 64Ki, below which registries disconnect"
-        ))
-    })
+    limit.ok_or_else(|| invalid(PolicyFault::TooSlow(written.clone())))
 }

@@ -8,7 +8,7 @@ use api::rollout::QuarantineSpec;
 use jiff::{SignedDuration, Timestamp};
 
 use super::field::duration;
-use super::{Amount, InvalidPolicy};
+use super::{Amount, InvalidPolicy, PolicyFault};
 use crate::node::NodeView;
 
 /// When drains were first seen, by the clock of the program that saw them. All of it can be lost:
@@ -72,14 +72,13 @@ pub(crate) struct Quarantine {
 
 impl Quarantine {
     pub(super) fn parse(spec: &QuarantineSpec) -> Result<Self, InvalidPolicy> {
-        let invalid = |field: &str, why: String| InvalidPolicy {
+        let invalid = |field: &str, fault| InvalidPolicy {
             field: format!("spec.quarantine.{field}"),
-            why,
+            fault,
         };
         let limit = duration(&spec.drain_limit).map_err(|why| invalid("drainLimit", why))?;
         if limit.is_zero() {
-            let why = "a drain takes some time; it must be more than 0".to_owned();
-            return Err(invalid("drainLimit", why));
+            return Err(invalid("drainLimit", PolicyFault::NoDrainTime));
         }
         let max = spec.max_nodes.as_ref().map(Amount::parse).transpose();
         let max = max.map_err(|why| invalid("maxNodes", why))?;

@@ -151,31 +151,32 @@ fn others_follow_while_the_analysis_passes() {
         "analysis": [{ "name": "errors", "query": "a" }, { "name": "latency", "query": "b" }],
     });
     let mut pool = worker(9, spec);
-    let answer = |seconds: i64, answer: Result<bool, &str>| {
-        let at = NOW - SignedDuration::from_secs(seconds);
-        (at, answer.map_err(ToOwned::to_owned))
-    };
+    let answer = |seconds: i64, answer| (NOW - SignedDuration::from_secs(seconds), answer);
     // The canaries need no analysis.
     assert_eq!(assigned(&decided(&pool, &["a", "b"].map(node))), ["a"]);
     let nodes = [updated("a"), node("b")];
     for (one, other, fault) in [
         (None, None, Some("errors: it was not asked yet")),
         (
-            Some(answer(0, Ok(false))),
-            Some(answer(0, Ok(true))),
+            Some(answer(0, QueryAnswer::Failed)),
+            Some(answer(0, QueryAnswer::Passed)),
             Some("errors: it answers 0"),
         ),
         (
-            Some(answer(60, Ok(true))),
-            Some(answer(0, Err("no route"))),
+            Some(answer(60, QueryAnswer::Passed)),
+            Some(answer(0, QueryAnswer::Missing("no route".to_owned()))),
             Some("latency: it has no answer: no route"),
         ),
         (
-            Some(answer(61, Ok(true))),
-            Some(answer(0, Ok(true))),
+            Some(answer(61, QueryAnswer::Passed)),
+            Some(answer(0, QueryAnswer::Passed)),
             Some("errors: it was not asked yet"),
         ),
-        (Some(answer(60, Ok(true))), Some(answer(0, Ok(true))), None),
+        (
+            Some(answer(60, QueryAnswer::Passed)),
+            Some(answer(0, QueryAnswer::Passed)),
+            None,
+        ),
     ] {
         let answers = [("a", one), ("b", other)].into_iter();
         let answers = answers.filter_map(|(query, answer)| Some((query.to_owned(), answer?)));

@@ -13,7 +13,7 @@ struct Case {
     pool: Value,
     nodes: Vec<NodeView>,
     conflicts: Vec<Conflict>,
-    rendering: Option<Result<(), String>>,
+    rendering: Option<RenderResult>,
     render_waits: Option<&'static str>,
     hold: Option<Hold>,
     unhandled: Vec<String>,
@@ -25,7 +25,7 @@ impl Case {
             pool: pool_object("worker", spec),
             nodes,
             conflicts: Vec::new(),
-            rendering: Some(Ok(())),
+            rendering: Some(RenderResult::Rendered),
             render_waits: None,
             hold: None,
             unhandled: Vec::new(),
@@ -261,7 +261,7 @@ fn messages_are_bounded_however_many_causes_there_are() {
         members: &members,
         decision: &decision,
         conflicts: &case.conflicts.iter().collect::<Vec<_>>(),
-        rendering: Some(Err("x".repeat(100_000))),
+        rendering: Some(RenderResult::Failed("x".repeat(100_000))),
         render_waits: None,
         unhandled: &vec!["KubeletConfig x".to_owned(); 5_000],
         certificates: None,
@@ -330,7 +330,7 @@ fn what_has_no_effect_is_named_and_degrades_nothing() {
 fn render_failure_is_copied_to_degraded_and_cleared() {
     let why = "Failed to render configuration for pool worker: MachineConfig 99-bad: storage.files[0].path: not absolute";
     let mut case = Case::new(json!({}), vec![node("a").done(NEW)]);
-    case.rendering = Some(Err(why.to_owned()));
+    case.rendering = Some(RenderResult::Failed(why.to_owned()));
     let failed = case.status();
     is(&failed, "RenderDegraded", ("True", "", why));
     is(&failed, "Degraded", ("True", "", why));
@@ -351,7 +351,7 @@ fn render_failure_is_copied_to_degraded_and_cleared() {
         failed,
         "an unknown rendering changes nothing"
     );
-    case.rendering = Some(Ok(()));
+    case.rendering = Some(RenderResult::Rendered);
     is(&case.status(), "RenderDegraded", ("False", "", ""));
     is(&case.status(), "Degraded", ("False", "", ""));
 }

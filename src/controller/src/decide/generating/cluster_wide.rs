@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use chassis::program::BUILD;
+use chassis::report::Chain;
 use cluster::cache::Table;
 use generated::object::GeneratedConfig;
 use generated::pools::PoolFacts;
@@ -31,7 +32,7 @@ pub(crate) fn payload(snapshot: &Snapshot) -> Vec<&str> {
 pub(crate) fn registries(
     snapshot: &Snapshot,
     pools: &[PoolFacts],
-) -> Result<Vec<GeneratedConfig>, String> {
+) -> Result<Vec<GeneratedConfig>, registries::Error> {
     registries::plan(&registry_facts(snapshot), pools)
 }
 
@@ -91,11 +92,11 @@ pub(crate) fn fault(facts: &PoolFacts, snapshot: &Snapshot) -> Option<String> {
     }
     let wanted = match registries(snapshot, std::slice::from_ref(facts)) {
         Ok(wanted) => wanted,
-        Err(why) => return Some(why),
+        Err(error) => return Some(Chain(&error).to_string()),
     };
     let settings = snapshot.generators.node_settings.values().next();
-    if let Some(Err(why)) = settings.map(|settings| node_settings::read(settings)) {
-        return Some(why);
+    if let Some(Err(error)) = settings.map(|settings| node_settings::read(settings)) {
+        return Some(error.to_string());
     }
     let mut names = wanted.iter().map(|config| config.name.clone()).collect();
     add_features(&mut names, facts, snapshot);

@@ -132,7 +132,7 @@ pub(crate) fn state<S: Setting>(object: &S) -> SettingState {
 }
 
 /// The patch that gives an object its number and its finalizers, before anything is made.
-pub(crate) fn claim<S: Setting>(object: &S, outcome: &SettingOutcome) -> Option<Value> {
+pub(crate) fn claim<S: Setting, E>(object: &S, outcome: &SettingOutcome<E>) -> Option<Value> {
     let meta = object.meta();
     let mut change = Map::new();
     let annotations = meta.annotations.as_ref();
@@ -183,7 +183,7 @@ fn guarded<S: Setting>(object: &S, mut change: Map<String, Value>) -> Option<Val
 /// The patch of an object's status, where it differs.
 pub(crate) fn report<S: Setting>(
     object: &S,
-    result: (&Result<(), String>, &[String]),
+    result: (Option<&str>, &[String]),
     now: Timestamp,
 ) -> Option<Value> {
     let before = object.status();

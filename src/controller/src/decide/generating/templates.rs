@@ -2,6 +2,7 @@
 
 use api::machineconfiguration::ControllerConfig;
 use chassis::program::BUILD;
+use chassis::report::Chain;
 use generated::pools::PoolFacts;
 use generated::templates::{self, PullSecret};
 
@@ -23,7 +24,8 @@ pub(crate) fn secret(snapshot: &Snapshot) -> Option<&PullSecret> {
 /// Why base configurations cannot be made, if so.
 pub(crate) fn fault(pool: &PoolFacts, snapshot: &Snapshot) -> Option<String> {
     let pools = std::slice::from_ref(pool);
-    templates::plan(source(snapshot)?, pools, secret(snapshot)).err()
+    let error = templates::plan(source(snapshot)?, pools, secret(snapshot)).err()?;
+    Some(Chain(&error).to_string())
 }
 
 /// Why a pool waits for its base configurations: one is not there yet, or is of another build. A

@@ -26,6 +26,40 @@ pub const DAEMON: &str = "machineConfigDaemon";
 /// Name of this program's image in [`COMPONENT_IMAGES`].
 pub const CONTROLLER: &str = "machineConfigController";
 
+/// Why the images of a release are not known.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A ConfigMap of this name is not there.
+    #[error("ConfigMap {0} is missing")]
+    NoMap(&'static str),
+    /// What was read is another release's.
+    #[error("refusing to read {what} version {found:?}, operator version {own:?}")]
+    OtherVersion {
+        /// ConfigMap or key.
+        what: &'static str,
+        /// Its version.
+        found: String,
+        /// This program's.
+        own: String,
+    },
+    /// The OS has no image.
+    #[error("ConfigMap {OS_IMAGE}: data.baseOSContainerImage names no image")]
+    NoOsImage,
+    /// There are no images of components.
+    #[error("ConfigMap {COMPONENT_IMAGES}: data has no key {IMAGES_KEY}")]
+    NoImages,
+    /// The images of components cannot be read.
+    #[error("ConfigMap {COMPONENT_IMAGES}: data.{IMAGES_KEY} is no map of texts")]
+    ReadImages(#[source] serde_json::Error),
+}
+
+impl Error {
+    fn other_version(what: &'static str, found: &str, own: &str) -> Self {
+        let (found, own) = (found.to_owned(), own.to_owned());
+        Self::OtherVersion { what, found, own }
+    }
+}
+
 /// The images of a release.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReleaseImages {
@@ -43,25 +77,21 @@ impl ReleaseImages {
     /// Reads both `ConfigMap`s.
     ///
     /// # Errors
-    /// What is missing, unreadable, or of another release than `own`, for people.
+    /// [`Error`].
     pub fn read(
         os: Option<&ConfigMapData>,
         components: Option<&ConfigMapData>,
         own: &str,
-    ) -> Result<Self, String> {
-        let os = os.ok_or_else(|| format!("ConfigMap {OS_IMAGE} is missing"))?;
+    ) -> Result<Self, Error> {
+        let os = os.ok_or(Error::NoMap(OS_IMAGE))?;
         let of_os = |key: &str| os.data.get(key).map(String::as_str).unwrap_or_default();
         let found = of_os(VERSION_KEY);
         if found != own {
-            return Err(format!(
-                "refusing to read {OS_IMAGE} version {found:?}, operator version {own:?}"
-            ));
+            return Err(Error::other_version(OS_IMAGE, found, own));
         }
         let image = [of_os("baseOSContainerImage"), of_os("osImageURL")];
         let image = image.into_iter().find(|image| !image.is_empty());
-        let image = image.ok_or_else(|| {
-            format!("ConfigMap {OS_IMAGE}: data.baseOSContainerImage names no image")
-        })?;
+        let image = image.ok_or(Error::NoOsImage)?;
         Ok(Self {
             version: own.to_owned(),
             os: image.to_owned(),
@@ -135,21 +165,14 @@ impl ReleaseImages {
 fn of_components(
     map: Option<&ConfigMapData>,
     own: &str,
-) -> Result<BTreeMap<String, String>, String> {
-    let map = map.ok_or_else(|| format!("ConfigMap {COMPONENT_IMAGES} is missing"))?;
-    let text = map
-        .data
-        .get(IMAGES_KEY)
-        .ok_or_else(|| format!("ConfigMap {COMPONENT_IMAGES}: data has no key {IMAGES_KEY}"))?;
-    let images: BTreeMap<String, String> = serde_json::from_str(text).map_err(|error| {
-        format!("ConfigMap {COMPONENT_IMAGES}: data.{IMAGES_KEY} is no map of texts: {error}")
-    })?;
-    let mut images = images;
+) -> Result<BTreeMap<String, String>, Error> {
+    let map = map.ok_or(Error::NoMap(COMPONENT_IMAGES))?;
+    let text = map.data.get(IMAGES_KEY).ok_or(Error::NoImages)?;
+    let images: Result<BTreeMap<String, String>, _> = serde_json::from_str(text);
+    let mut images = images.map_err(Error::ReadImages)?;
     let found = images.remove(VERSION_KEY).unwrap_or_default();
     if found != own {
-        return Err(format!(
-            "refusing to read {IMAGES_KEY} version {found:?}, operator version {own:?}"
-        ));
+        return Err(Error::other_version(IMAGES_KEY, &found, own));
     }
     Ok(images)
 }

@@ -6,6 +6,7 @@ use std::fmt;
 use std::time::Duration;
 
 use api::machineconfiguration::{ControllerConfig, MachineConfigPool, controller_config};
+use chassis::report::Chain;
 use cluster::cache::Table;
 use jiff::Timestamp;
 use serde_json::Value;
@@ -78,7 +79,7 @@ pub struct ReleaseFacts<'a> {
     /// Version of this controller's release.
     pub version: &'a str,
     /// What its `ConfigMap`s say, or what is wrong with them.
-    pub images: &'a Result<ReleaseImages, String>,
+    pub images: &'a Result<ReleaseImages, images::Error>,
     /// Pull spec of the release, where it is known.
     pub release_image: Option<&'a str>,
     /// The ControllerConfig.
@@ -131,7 +132,7 @@ pub fn next(facts: &ReleaseFacts<'_>) -> NextStep {
     let images = match facts.images {
         Ok(images) => images,
         // The other release's controller takes this one's place, or its ConfigMap follows.
-        Err(why) => return report(RenderConfig, why.clone()),
+        Err(error) => return report(RenderConfig, Chain(error).to_string()),
     };
     let Some(config) = facts.config else {
         return NextStep::Report(ReleaseProgress::Failed {

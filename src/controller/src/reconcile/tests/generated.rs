@@ -82,9 +82,9 @@ fn generated(config: &Value) -> Value {
     let pools = [::generated::pools::PoolFacts::read(&read(
         &selecting(&json!({ "metadata": {}, "spec": {} })).0.pools[0],
     ))];
-    let conf = ::generated::kubelet::compose::base_of("maxPods: 250");
+    let conf = ::generated::kubelet::compose::base_of("maxPods: 250").unwrap();
     let base = ::generated::kubelet::KubeletBase {
-        roles: [("worker".to_owned(), conf)].into(),
+        roles: [("worker".to_owned(), Ok(conf))].into(),
         ..::generated::kubelet::KubeletBase::default()
     };
     let plan = ::generated::kubelet::plan(&[&config], &pools, &base);
@@ -444,10 +444,10 @@ async fn a_profile_stays_where_the_step_to_the_next_is_too_long() {
         })
     };
     let planned = |profile: &str| {
-        let conf = ::generated::kubelet::compose::base_of("maxPods: 250");
+        let conf = ::generated::kubelet::compose::base_of("maxPods: 250").unwrap();
         let node = ::generated::node_settings::read(&read(&settings(profile))).unwrap();
         let base = ::generated::kubelet::KubeletBase {
-            roles: [("worker".to_owned(), conf)].into(),
+            roles: [("worker".to_owned(), Ok(conf))].into(),
             node: Some(node),
             ..::generated::kubelet::KubeletBase::default()
         };

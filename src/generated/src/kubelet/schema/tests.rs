@@ -63,12 +63,12 @@ fn each_field_is_taken_with_a_value_left_out_where_zero_and_refused_with_another
         };
         let (good, bad) = samples(field.kind);
         assert_eq!(take(good.clone()).unwrap()[field.name], good);
-        let why = take(bad).unwrap_err();
+        let why = take(bad).unwrap_err().to_string();
         let path = format!("spec.kubeletConfig.{}", field.name);
         assert!(why.starts_with(&path), "{why}");
-        assert_eq!(take(Value::Null), Ok(Map::new()));
+        assert_eq!(take(Value::Null).unwrap(), Map::new());
         if matches!(field.kind, Kind::Duration | Kind::Amount | Kind::Share) {
-            assert_eq!(take(json!("")), Ok(Map::new()), "{path}");
+            assert_eq!(take(json!("")).unwrap(), Map::new(), "{path}");
         }
         for zero in zeros(field.kind) {
             assert_eq!(

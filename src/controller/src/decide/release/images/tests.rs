@@ -75,7 +75,9 @@ fn images_are_those_of_the_own_release_only() {
         ),
     ];
     for (os, components, expected) in table {
-        let why = ReleaseImages::read(os.as_ref(), components, "2.0.0").unwrap_err();
+        let why = ReleaseImages::read(os.as_ref(), components, "2.0.0")
+            .unwrap_err()
+            .to_string();
         assert!(why.contains(expected), "{why}");
     }
 }

@@ -1,7 +1,7 @@
 use operator::watch::kept::KeptPart as _;
 use serde_json::json;
 
-use super::super::images::{CONTROLLER, DAEMON};
+use super::super::images::{self, CONTROLLER, DAEMON};
 use super::super::required::tests::{master, os_images, rendered};
 use super::*;
 use crate::fixture::{Cluster, read};
@@ -11,7 +11,7 @@ const START: &str = "2026-01-01T00:00:00Z";
 
 /// What a step depends on, in a cluster that is at the release.
 struct Scene {
-    images: Result<ReleaseImages, String>,
+    images: Result<ReleaseImages, images::Error>,
     config: Option<Value>,
     updated_daemons: i32,
     pool: Value,
@@ -168,17 +168,17 @@ fn daemons_come_before_the_os_and_pools_come_last() {
         ),
         (
             Scene::new(),
-            |scene| scene.images = Err("refusing".to_owned()),
-            "RenderConfig waits: refusing",
+            |scene| scene.images = Err(images::Error::NoMap("refused")),
+            "RenderConfig waits: ConfigMap refused is missing",
         ),
         (
             Scene::new(),
             |scene| {
-                scene.images = Err("refusing".to_owned());
+                scene.images = Err(images::Error::NoMap("refused"));
                 scene.clock = Some(RenderConfig);
                 scene.minutes = 10;
             },
-            "RenderConfig failed: refusing",
+            "RenderConfig failed: ConfigMap refused is missing",
         ),
         (
             Scene::new(),

@@ -5,12 +5,11 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::{fs, panic};
 
-use chassis::report::Chain;
 use node_update::plan::{Action, Undo};
 use rustix::io::Errno;
 
 use crate::execute::{Error, StepError, StepExecutor, Steps, Units};
-use crate::files::{self, Labels, Root};
+use crate::files::{self, LabelError, Labels, Root};
 
 /// The panic payload of a killed program.
 pub(in crate::execute::tests) struct Crash;
@@ -143,9 +142,9 @@ fn used(directory: &Path) -> u64 {
 }
 
 impl Labels for Point {
-    fn label(&self, _path: &str, _mode: u32) -> Result<Option<String>, String> {
+    fn label(&self, _path: &str, _mode: u32) -> Result<Option<String>, LabelError> {
         // Asked between the write of a temporary file and its rename.
-        self.write().map_err(|error| Chain(&error).to_string())?;
+        self.write()?;
         Ok(None)
     }
 }
