@@ -151,7 +151,7 @@ impl Env {
     pub(crate) fn wait_ended(&self) -> Result<Value> {
         let ended = until_blocking("the attempt to end", PATIENCE, PAUSE, || {
             let view = self.view()?;
-            // The removal writes the boot entries anew.
+            // The removal rewrites the boot entries.
             let unit = "slipway-verify.service";
             let state = [
                 "systemctl",

@@ -250,8 +250,8 @@ fn a_large_image_of_zstd_chunked_is_read_to_its_end() {
     let target = format!("{}/chunked:second", env.host_lab.registry.location());
     let skopeo = |words: &[&str]| {
         let output = Command::new("skopeo").args(words).output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{words:?}: {said}");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{words:?}: {errors}");
         String::from_utf8(output.stdout).unwrap()
     };
     let source = format!("docker://{image}");

@@ -112,15 +112,18 @@ fn a_pivot_to_the_booted_image_changes_nothing_and_a_reverted_one_keeps_the_way_
     assert_eq!(output.code, Some(4), "{output:?}");
     assert_eq!(env.reboot().unwrap()["outcome"], "proved");
     let words = ["journalctl", "-b", "-o", "cat", "-u", "slipway-guard"];
-    let said = env.host.exec(words).unwrap().stdout;
-    assert!(!said.is_empty(), "the guard ran");
-    assert!(!said.contains("/etc"), "nothing changed there: {said}");
+    let printed = env.host.exec(words).unwrap().stdout;
+    assert!(!printed.is_empty(), "the guard ran");
+    assert!(
+        !printed.contains("/etc"),
+        "nothing changed there: {printed}"
+    );
     let (before, entries) = (host::snapshot(&env.host).unwrap(), env.entries().unwrap());
     let view = env.view().unwrap();
     let output = env.host.exec([MCD, "pivot", "--reboot", &second]).unwrap();
     assert_eq!(output.code, Some(0), "{output:?}");
-    let said = format!("nothing to do: {second} is booted\n");
-    assert_eq!(output.stdout, said);
+    let printed = format!("nothing to do: {second} is booted\n");
+    assert_eq!(output.stdout, printed);
     assert_eq!(env.view().unwrap(), view);
     assert_eq!(env.entries().unwrap(), entries);
     let after = host::snapshot(&env.host).unwrap();

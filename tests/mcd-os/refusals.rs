@@ -162,9 +162,10 @@ fn a_disk_without_room_is_refused_at_the_fetch() {
     for (image, place) in [(&native, "/ostree/repo"), (&older, "/var")] {
         unchanged(&env, || {
             let ran = env.expect(3, &["fetch", image]).unwrap();
-            let said = ran.reasons();
-            let names_all = said.contains(image) && said.contains(&format!("bytes in {place}"));
-            assert!(names_all, "{said}");
+            let reasons = ran.reasons();
+            let names_all =
+                reasons.contains(image) && reasons.contains(&format!("bytes in {place}"));
+            assert!(names_all, "{reasons}");
         });
     }
     env.host.run(["rm", "/var/tmp/fill"]).unwrap();

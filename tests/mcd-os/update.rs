@@ -57,9 +57,9 @@ fn another_os_than_the_configurations_is_found_by_verify() {
     #[expect(clippy::disallowed_methods, reason = "a tool that is not ours")]
     std::fs::write(&origin, text.replace(&first, &second)).unwrap();
 
-    let said = env.expect(1, &["verify"]).unwrap().reasons();
+    let printed = env.expect(1, &["verify"]).unwrap().reasons();
     let expected = format!("expected target osImageURL \"{first}\", have \"{second}\"");
-    assert!(said.starts_with(&expected), "{said}");
+    assert!(printed.starts_with(&expected), "{printed}");
 }
 
 #[test]
@@ -100,19 +100,22 @@ fn what_others_write_in_etc_goes_with_the_host_and_back() {
         run(&format!("cat /etc/managed/secret {kept}")),
         "secretedited"
     );
-    let said = run("journalctl -b -o cat -u slipway-guard");
+    let printed = run("journalctl -b -o cat -u slipway-guard");
     let line = |id: &str| {
-        let line = said.lines().find(|line| line.contains(id));
-        line.unwrap_or_else(|| panic!("nothing of {id} in:\n{said}"))
+        let line = printed.lines().find(|line| line.contains(id));
+        line.unwrap_or_else(|| panic!("nothing of {id} in:\n{printed}"))
     };
-    assert!(line("LateChanges").contains("/etc/pki-late/cert"), "{said}");
+    assert!(
+        line("LateChanges").contains("/etc/pki-late/cert"),
+        "{printed}"
+    );
     assert!(
         line("LateChanges").contains("removed=\"/etc/gone\""),
-        "{said}"
+        "{printed}"
     );
     assert!(
         line("LateConflict").contains("path=\"/etc/managed/secret\""),
-        "{said}"
+        "{printed}"
     );
 
     // The way back: what was written since the switch, and not what the target brought.
@@ -204,8 +207,8 @@ fn an_update_with_everything_is_verified_after_one_reboot() {
 
     let moment = |unit: &str, of: &str| -> u64 {
         let property = format!("--property={of}Monotonic");
-        let asked = ["systemctl", "show", "--value", &property, unit];
-        env.host.run(asked).unwrap().parse().unwrap()
+        let show = ["systemctl", "show", "--value", &property, unit];
+        env.host.run(show).unwrap().parse().unwrap()
     };
     let guarded = moment("slipway-guard.service", "ExecMainExitTimestamp");
     let started = moment("kubelet.service", "ExecMainStartTimestamp");

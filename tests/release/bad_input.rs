@@ -4,23 +4,23 @@ use std::collections::BTreeMap;
 
 use release::{OPERATOR_LABEL, REFERENCES_FILE};
 
-use crate::scene::{FOR_CLUSTERS, Said, Scene, image, layer, manifests, operator, os};
+use crate::scene::{CommandOutput, FOR_CLUSTERS, Scene, image, layer, manifests, operator, os};
 
-/// Makes a release of these images, which must fail; what is said.
-fn refused(scene: &Scene, inputs: &[&str]) -> Said {
+/// Makes a release of these images, which must fail; its output.
+fn refused(scene: &Scene, inputs: &[&str]) -> CommandOutput {
     let before = scene.repositories();
-    let said = scene.run(
+    let output = scene.run(
         &[
             &["release", "new", "--name=1.0.0", "--to-image", "@refused:1"],
             inputs,
         ]
         .concat(),
     );
-    assert_eq!(said.code, 1, "{inputs:?}: {said:?}");
-    assert_eq!(said.out, "");
+    assert_eq!(output.code, 1, "{inputs:?}: {output:?}");
+    assert_eq!(output.out, "");
     assert_eq!(scene.repositories(), before, "{inputs:?}");
     assert!(scene.inspect("refused:1").is_none());
-    said
+    output
 }
 
 fn with(file: &'static str, text: &str) -> BTreeMap<&'static str, String> {
@@ -75,26 +75,27 @@ fn bad_manifests_are_named_and_nothing_is_pushed() {
     ];
     for (files, expected) in cases {
         scene.push("toy:v1", &operator(&files));
-        let said = refused(&scene, &["toy=@toy:v1", "os=@os:v1"]);
+        let output = refused(&scene, &["toy=@toy:v1", "os=@os:v1"]);
         assert!(
-            said.err.starts_with(&format!("error: {expected}")),
-            "{expected}: {said:?}"
+            output.err.starts_with(&format!("error: {expected}")),
+            "{expected}: {output:?}"
         );
-        assert_eq!(said.err.lines().count(), 1, "{said:?}");
+        assert_eq!(output.err.lines().count(), 1, "{output:?}");
     }
 
     // Several are named at once.
     let mut files = with("x.yaml", "a: [\n");
     files.insert("y.yaml", "- 1\n".to_owned());
     scene.push("toy:v1", &operator(&files));
-    let said = refused(&scene, &["toy=@toy:v1", "os=@os:v1"]);
+    let output = refused(&scene, &["toy=@toy:v1", "os=@os:v1"]);
     assert_eq!(
-        said.err
+        output
+            .err
             .lines()
             .filter(|line| line.starts_with("error: image toy, file "))
             .count(),
         2,
-        "{said:?}"
+        "{output:?}"
     );
 }
 
@@ -112,39 +113,39 @@ fn bad_images_are_named_and_nothing_is_pushed() {
         vec![layer(&[("usr/bin/x", "x")])],
     );
     scene.push("none:v1", &none);
-    let said = refused(&scene, &[toy, "os=@os:v1", "none=@none:v1"]);
+    let output = refused(&scene, &[toy, "os=@os:v1", "none=@none:v1"]);
     assert_eq!(
-        said.err,
+        output.err,
         "error: image none: it is an operator's image, and has no manifests\n"
     );
 
     // No operator at all.
-    let said = refused(&scene, &["os=@os:v1"]);
+    let output = refused(&scene, &["os=@os:v1"]);
     assert!(
-        said.err.ends_with(
+        output.err.ends_with(
             "error: release: no image is an operator's: the release would have no manifests\n"
         ),
-        "{said:?}"
+        "{output:?}"
     );
 
     // An image that is not there, and a registry that needs credentials; both are named.
     let closed = format!("closed={}/toy:v1", scene.registry.closed_location());
-    let said = refused(&scene, &[toy, "os=@os:v2", &closed]);
+    let output = refused(&scene, &[toy, "os=@os:v2", &closed]);
     let missing = format!(
         "error: image os: image {} is not there\n",
         scene.at("os:v2")
     );
-    assert!(said.err.contains(&missing), "{said:?}");
+    assert!(output.err.contains(&missing), "{output:?}");
     let closed = format!(
         "error: image closed: image {}/toy:v1: the registry could not be asked: ",
         scene.registry.closed_location()
     );
-    assert!(said.err.contains(&closed), "{said:?}");
+    assert!(output.err.contains(&closed), "{output:?}");
 
     // An image outside of any registry.
-    let said = refused(&scene, &[toy, "os=@os:v1", "local=oci:nowhere"]);
+    let output = refused(&scene, &[toy, "os=@os:v1", "local=oci:nowhere"]);
     assert_eq!(
-        said.err,
+        output.err,
         "error: image local: image oci:nowhere is not there\n"
     );
 
@@ -162,17 +163,17 @@ fn bad_images_are_named_and_nothing_is_pushed() {
     let broken = scene.blob(&digests[1]);
     let good = std::fs::read(&broken).unwrap();
     std::fs::write(&broken, vec![b'x'; good.len()]).unwrap();
-    let said = refused(&scene, &[toy, "os=@os:v1", "broken=@broken:v1"]);
+    let output = refused(&scene, &[toy, "os=@os:v1", "broken=@broken:v1"]);
     // The registry itself may find it first: either way the layer is named, and its digest does not
     // match.
     assert!(
-        said.err.starts_with(&format!(
+        output.err.starts_with(&format!(
             "error: image broken: image {}",
             scene.at("broken")
         )),
-        "{said:?}"
+        "{output:?}"
     );
-    assert!(said.err.contains(&digests[1]), "{said:?}");
+    assert!(output.err.contains(&digests[1]), "{output:?}");
     std::fs::write(&broken, good).unwrap();
 
     // A manifest that is not what its digest says.
@@ -188,21 +189,24 @@ fn bad_images_are_named_and_nothing_is_pushed() {
     )
     .unwrap();
     let by_digest = format!("toy={}@{toy_digest}", scene.at("toy"));
-    let said = refused(&scene, &[&by_digest, "os=@os:v1"]);
-    assert!(said.err.starts_with("error: image toy: image "), "{said:?}");
-    assert!(said.err.contains(&toy_digest), "{said:?}");
+    let output = refused(&scene, &[&by_digest, "os=@os:v1"]);
+    assert!(
+        output.err.starts_with("error: image toy: image "),
+        "{output:?}"
+    );
+    assert!(output.err.contains(&toy_digest), "{output:?}");
     std::fs::write(&path, manifest).unwrap();
 
     // A registry that is away.
     scene.registry.stop();
-    let said = scene.run(&["release", "new", "--name=1.0.0", "--dry-run", toy]);
-    assert_eq!(said.code, 1);
+    let output = scene.run(&["release", "new", "--name=1.0.0", "--dry-run", toy]);
+    assert_eq!(output.code, 1);
     assert!(
-        said.err.starts_with(&format!(
+        output.err.starts_with(&format!(
             "error: image toy: image {}: the registry could not be asked: ",
             scene.at("toy:v1")
         )),
-        "{said:?}"
+        "{output:?}"
     );
 }
 
@@ -229,23 +233,23 @@ fn bad_release_is_named() {
         &["extract", "@toy:v1", "--to=out"],
         &["sign", "@toy:v1", "--key", &secret, "--store=store"],
     ] {
-        let said = scene.run(&[&["release"], verb].concat());
+        let output = scene.run(&[&["release"], verb].concat());
         let expected = format!(
             "error: image {} is no release: it has no release-manifests/release-metadata\n",
             scene.at("toy:v1")
         );
-        assert_eq!((said.code, said.err), (1, expected), "{verb:?}");
+        assert_eq!((output.code, output.err), (1, expected), "{verb:?}");
     }
     assert!(!scene.directory.path().join("store").exists());
-    let said = scene.run(&["release", "extract", "@release:1", "--file=none.yaml"]);
+    let output = scene.run(&["release", "extract", "@release:1", "--file=none.yaml"]);
     assert_eq!(
-        said.err,
+        output.err,
         format!(
             "error: image {} did not contain none.yaml\n",
             scene.at("release:1")
         )
     );
-    let said = scene.run(&[
+    let output = scene.run(&[
         "release",
         "sign",
         "@release:1",
@@ -254,7 +258,7 @@ fn bad_release_is_named() {
         "--store=store",
     ]);
     assert_eq!(
-        said.err,
+        output.err,
         format!("error: key {public}: it is a public key, and no secret one\n")
     );
 }
@@ -283,10 +287,13 @@ fn damaged_release_is_named() {
     let last = bytes.len() - 1;
     bytes[last] ^= 1;
     std::fs::write(&path, bytes).unwrap();
-    let said = scene.run(&["release", "info", "@release:1"]);
+    let output = scene.run(&["release", "info", "@release:1"]);
     let tampered =
         "error: the release image failed content verification and may have been tampered with: ";
-    assert!(said.code == 1 && said.err.starts_with(tampered), "{said:?}");
+    assert!(
+        output.code == 1 && output.err.starts_with(tampered),
+        "{output:?}"
+    );
 
     // A release with malformed metadata, and one without it.
     for (files, expected) in [
@@ -328,11 +335,11 @@ fn damaged_release_is_named() {
             .map(|(path, text)| (path.as_str(), *text))
             .collect();
         scene.push("bad:1", &image(&[], vec![layer(&files)]));
-        let said = scene.run(&["release", "info", "@bad:1"]);
+        let output = scene.run(&["release", "info", "@bad:1"]);
         let expected = format!("error: image {}: {expected}", scene.at("bad:1"));
         assert!(
-            said.code == 1 && said.err.starts_with(&expected),
-            "{expected}: {said:?}"
+            output.code == 1 && output.err.starts_with(&expected),
+            "{expected}: {output:?}"
         );
     }
 }

@@ -77,14 +77,14 @@ fn releases_differ_by_images_and_fields_of_manifests() {
     scene.push("toy:v2", &operator(&files));
     make(&scene, "1.2.3", &["toy=@toy:v1", "os=@os:v1"]);
     make(&scene, "1.2.4", &["toy=@toy:v2", "os=@os:v1"]);
-    let said = scene.done(&["release", "diff", "@release:1.2.3", "@release:1.2.4"]);
-    assert!(said.contains("\nImages Changed:\n  toy "), "{said}");
+    let output = scene.done(&["release", "diff", "@release:1.2.3", "@release:1.2.4"]);
+    assert!(output.contains("\nImages Changed:\n  toy "), "{output}");
     let changed =
         "\nManifests Changed:\n  Deployment.apps toy/toy spec.template.spec.containers[0]";
-    assert!(said.contains(changed), "{said}");
+    assert!(output.contains(changed), "{output}");
     assert!(
-        said.contains("\n  Namespace toy           spec\n"),
-        "{said}"
+        output.contains("\n  Namespace toy           spec\n"),
+        "{output}"
     );
     let same = scene.done(&["release", "diff", "@release:1.2.3", "@release:1.2.3"]);
     assert_eq!(same, "Releases are identical\n");

@@ -6,7 +6,7 @@ use std::process::Command;
 use release::payload::Files;
 use release::{ImageDigest, Payload};
 
-use crate::scene::{MADE, Scene, image, layer, manifests, operator, os, said};
+use crate::scene::{MADE, Scene, image, layer, manifests, operator, os, run_to_end};
 
 /// What `release new` printed.
 fn digest_of(out: &str, version: &str) -> String {
@@ -238,7 +238,7 @@ fn signature(scene: &Scene, digest: &str, secret: &str, public: &str) {
         dearmored(&std::fs::read_to_string(public).unwrap()),
     );
     dearmor.args(["--keyring", &binary, "--output", "-", &path]);
-    let gpgv = said(&mut dearmor, scene.directory.path());
+    let gpgv = run_to_end(&mut dearmor, scene.directory.path());
     assert_eq!(gpgv.code, 0, "{gpgv:?}");
     let statement: serde_json::Value = serde_json::from_str(&gpgv.out).unwrap();
     assert_eq!(

@@ -36,9 +36,9 @@ pub(crate) struct Scene {
     runtime: Runtime,
 }
 
-/// What the program said.
+/// What the program printed, and its exit code.
 #[derive(Debug)]
-pub(crate) struct Said {
+pub(crate) struct CommandOutput {
     pub(crate) code: i32,
     pub(crate) out: String,
     pub(crate) err: String,
@@ -63,7 +63,7 @@ impl Scene {
     }
 
     /// Runs `slipway` with these words; `@name` is an image of the registry.
-    pub(crate) fn run(&self, words: &[&str]) -> Said {
+    pub(crate) fn run(&self, words: &[&str]) -> CommandOutput {
         let words = words.iter().map(|word| match word.split_once('@') {
             Some((before, name)) if !name.starts_with("sha256:") => {
                 format!("{before}{}", self.at(name))
@@ -72,14 +72,14 @@ impl Scene {
         });
         let mut command = Command::new(&self.program);
         command.args(words).arg("--insecure");
-        said(&mut command, self.directory.path())
+        run_to_end(&mut command, self.directory.path())
     }
 
     /// The same, which must succeed; what it printed.
     pub(crate) fn done(&self, words: &[&str]) -> String {
-        let said = self.run(words);
-        assert_eq!(said.code, 0, "{words:?}: {said:?}");
-        said.out
+        let output = self.run(words);
+        assert_eq!(output.code, 0, "{words:?}: {output:?}");
+        output.out
     }
 
     /// Puts an image into the registry; its pull spec.
@@ -109,7 +109,7 @@ impl Scene {
         skopeo
             .arg(location.to_string())
             .arg(format!("docker://{place}"));
-        let copied = said(&mut skopeo, self.directory.path());
+        let copied = run_to_end(&mut skopeo, self.directory.path());
         assert_eq!(copied.code, 0, "{copied:?}");
         let location: ImageLocation = place.parse().unwrap();
         location.pull_spec(image.digest()).unwrap()
@@ -120,8 +120,8 @@ impl Scene {
         let mut skopeo = Command::new("skopeo");
         skopeo.args(["inspect", "--tls-verify=false"]);
         skopeo.arg(format!("docker://{}", self.at(name)));
-        let said = said(&mut skopeo, self.directory.path());
-        (said.code == 0).then(|| serde_json::from_str(&said.out).unwrap())
+        let output = run_to_end(&mut skopeo, self.directory.path());
+        (output.code == 0).then(|| serde_json::from_str(&output.out).unwrap())
     }
 
     /// Where the registry keeps a blob.
@@ -191,7 +191,7 @@ impl Scene {
 }
 
 /// Runs a program to its end.
-pub(crate) fn said(command: &mut Command, directory: &Path) -> Said {
+pub(crate) fn run_to_end(command: &mut Command, directory: &Path) -> CommandOutput {
     let command = command
         .current_dir(directory)
         .stdin(Stdio::null())
@@ -203,7 +203,7 @@ pub(crate) fn said(command: &mut Command, directory: &Path) -> Said {
         stdout,
         stderr,
     } = command.output().unwrap();
-    Said {
+    CommandOutput {
         code: status.code().unwrap(),
         out: String::from_utf8(stdout).unwrap(),
         err: String::from_utf8(stderr).unwrap(),

@@ -70,7 +70,7 @@ struct Updates {
     /// Index of the end that the machine is in.
     at: usize,
     /// What the machine is at an end, as it was when it first came there.
-    known: BTreeMap<usize, Snapshot>,
+    snapshots: BTreeMap<usize, Snapshot>,
     attempts: u32,
 }
 
@@ -189,7 +189,7 @@ impl Updates {
             machine,
             ends,
             at: 0,
-            known: BTreeMap::new(),
+            snapshots: BTreeMap::new(),
             attempts: 0,
         };
         let none = configs::none().unwrap();
@@ -280,8 +280,8 @@ impl Updates {
         self.machine.journal_under_way().unwrap();
         let is = self.machine.snapshot().unwrap();
         assert!(is.contains(end.version), "{name}: {is:?}");
-        let known = self.known.entry(self.at).or_insert_with(|| is.clone());
-        assert_eq!(differences(&is, known), [""; 0], "{name}");
+        let snapshots = self.snapshots.entry(self.at).or_insert_with(|| is.clone());
+        assert_eq!(differences(&is, snapshots), [""; 0], "{name}");
         let view = self.machine.view().unwrap();
         assert_eq!(
             view["booted"]["config"],

@@ -19,7 +19,7 @@ const CRATES: &[&str] = &[
 
 /// Files in which each word with a capital is shown, also one like `Path`.
 const WHOLE: &[&str] = &[
-    "src/config-server/src/answer.rs",
+    "src/config-server/src/refusal.rs",
     "src/controller/src/events.rs",
     "src/mcd/src/daemon/events.rs",
 ];

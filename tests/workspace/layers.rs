@@ -422,10 +422,10 @@ fn only_some_depend_on_what_others_must_not() {
         for used in ships_with(package) {
             let features = used.features.iter();
             let features = features.map(|feature| format!("{}/{feature}", used.name));
-            let asked: BTreeSet<String> = features.chain([used.name.clone()]).collect();
+            let enabled: BTreeSet<String> = features.chain([used.name.clone()]).collect();
             for Only { what, users, why } in ONLY {
                 assert!(
-                    users.contains(&package.name.as_str()) || !asked.contains(*what),
+                    users.contains(&package.name.as_str()) || !enabled.contains(*what),
                     "{} depends on {what}: {why}",
                     package.name
                 );

@@ -27,7 +27,7 @@ pub enum ConditionStatus {
     True,
     /// It does not.
     False,
-    /// Not known yet. Also what an empty or foreign status counts as.
+    /// Not determined yet. Also what an empty or foreign status counts as.
     #[default]
     #[serde(other)]
     Unknown,

@@ -30,7 +30,7 @@ pub fn bytes(text: &str) -> Option<i128> {
         .find(|c: char| !c.is_ascii_digit() && c != '.')
         .unwrap_or(rest.len());
     let (number, suffix) = rest.split_at_checked(end)?;
-    let (_, times) = SUFFIXES.iter().find(|(known, _)| *known == suffix)?;
+    let (_, times) = SUFFIXES.iter().find(|(other, _)| *other == suffix)?;
     let (whole, part) = number.split_once('.').unwrap_or((number, ""));
     if whole.is_empty() && part.is_empty() {
         return None;
@@ -61,7 +61,7 @@ pub fn is_amount(text: &str) -> bool {
         let digits = exponent.strip_prefix(['+', '-']).unwrap_or(exponent);
         !digits.is_empty() && digits.bytes().all(|c| c.is_ascii_digit())
     });
-    let is_suffix = SUFFIXES.iter().any(|(known, _)| *known == suffix);
+    let is_suffix = SUFFIXES.iter().any(|(other, _)| *other == suffix);
     is_number && (is_suffix || is_part || is_exponent)
 }
 

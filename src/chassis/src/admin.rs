@@ -17,8 +17,8 @@ use crate::http::{Limits, Server};
 use crate::metrics::{self, Registry};
 use crate::shutdown::Shutdown;
 
-/// One prober and one scraper is what there is, and each answer takes milliseconds. More would cost
-/// the daemon memory.
+/// One prober and one scraper is what there is, and each response takes milliseconds. More would
+/// cost the daemon memory.
 pub const LIMITS: Limits = Limits {
     connections: 8,
     // Prober and scraper are of different networks, so that neither needs more.
@@ -41,7 +41,7 @@ pub async fn serve<P: Probes + 'static>(
 ) {
     let registry = Arc::new(registry);
     let service = tower::service_fn(move |request: Request<crate::http::Body>| {
-        let response = answer(
+        let response = respond(
             request.method(),
             request.uri().path(),
             &registry,
@@ -52,7 +52,7 @@ pub async fn serve<P: Probes + 'static>(
     server.serve(service, shutdown).await;
 }
 
-fn answer<P: Probes + ?Sized>(
+fn respond<P: Probes + ?Sized>(
     method: &Method,
     path: &str,
     registry: &Registry,
@@ -143,7 +143,7 @@ mod tests {
             (Method::DELETE, "/healthz", 405),
         ];
         for (method, path, status) in table {
-            let response = answer(&method, path, &registry(), &Program);
+            let response = respond(&method, path, &registry(), &Program);
             assert_eq!(response.status().as_u16(), status, "{method} {path}");
             let allow = response.headers().get(ALLOW);
             assert_eq!(allow.is_some(), status == 405, "{method} {path}");

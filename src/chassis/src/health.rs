@@ -1,4 +1,4 @@
-//! Whether the process lives and can work: what its probes answer from.
+//! Whether the process lives and can work: what its probes report.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

@@ -85,7 +85,7 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// Those of a service with many clients, whose answers are small.
+    /// Those of a service with many clients, whose responses are small.
     fn default() -> Self {
         Self {
             connections: 512,
@@ -107,9 +107,9 @@ impl Default for Limits {
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen on {address}")]
 pub struct Error {
-    /// Address that was asked for: it is taken, or not ours.
+    /// The requested address: it is taken, or not ours.
     pub address: SocketAddr,
-    /// What the system said.
+    /// The error of the system.
     pub source: std::io::Error,
 }
 
@@ -190,7 +190,7 @@ impl Server {
         }
     }
 
-    /// Address in use; tells the port when zero was asked for.
+    /// Address in use; tells the port when zero was requested.
     ///
     /// # Errors
     /// When the socket has none.
@@ -404,7 +404,7 @@ fn is_of_the_client(error: &std::io::Error) -> bool {
     )
 }
 
-/// Whether all addresses were asked for and there is no IPv6: `ipv6.disable=1` takes the family
+/// Whether all addresses were requested and there is no IPv6: `ipv6.disable=1` takes the family
 /// away, `disable_ipv6` its addresses.
 fn is_without_ipv6(address: SocketAddr, error: &std::io::Error) -> bool {
     address.ip() == Ipv6Addr::UNSPECIFIED

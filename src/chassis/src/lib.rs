@@ -1,4 +1,4 @@
-//! The chassis of every long-running program here: how it logs, counts, answers probes, retries and
+//! The chassis of every long-running program here: how it logs, counts, serves probes, retries and
 //! stops.
 //!
 //! It must not know: Kubernetes, hosts, machine configurations. Nothing in it is global but the log
@@ -14,8 +14,8 @@
 //! - [`metrics`]: counters, gauges and histograms, printed in the Prometheus text format
 //! - [`program`]: a program from its command line to its exit code
 //! - [`secure_metrics`]: metrics over HTTPS, for a client with a certificate
-//! - [`report`]: an error with its causes, each said once
-//! - [`shutdown`]: the process was asked to stop
+//! - [`report`]: an error with its causes, each printed once
+//! - [`shutdown`]: the request to stop the process
 
 #[cfg(feature = "admin")]
 pub mod admin;

@@ -46,7 +46,7 @@ impl Registry {
         self.0.register(name, help.trim_end_matches('.'), metric);
     }
 
-    /// Adds what prints its families from its own state, each time it is asked.
+    /// Adds what prints its families from its own state, at each scrape.
     pub fn collect(&mut self, collector: impl Collector) {
         self.0.register_collector(Box::new(collector));
     }

@@ -1,4 +1,4 @@
-//! What a program says before it ends: an error with its causes, each said once; a panic.
+//! What a program says before it ends: an error with its causes, each printed once; a panic.
 
 pub use display::Chain;
 

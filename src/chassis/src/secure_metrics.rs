@@ -111,7 +111,7 @@ impl SecureServer {
                     (None, ..) => MetricsVerdict::Unknown,
                 };
                 let (method, path) = (request.method(), request.uri().path());
-                Ok::<_, Infallible>(answer(method, path, verdict, &registry))
+                Ok::<_, Infallible>(respond(method, path, verdict, &registry))
             }
         });
         let tls = tls.with_client_authorities(authorities);
@@ -150,7 +150,7 @@ fn of_certificate(shown: &[u8], reader: &str) -> MetricsVerdict {
     }
 }
 
-fn answer(
+fn respond(
     method: &Method,
     path: &str,
     verdict: MetricsVerdict,
@@ -158,36 +158,38 @@ fn answer(
 ) -> Response<Full<Bytes>> {
     match verdict {
         MetricsVerdict::Allowed => {}
-        MetricsVerdict::Forbidden => return said(StatusCode::FORBIDDEN, "not for this client\n"),
+        MetricsVerdict::Forbidden => {
+            return text_response(StatusCode::FORBIDDEN, "not for this client\n");
+        }
         MetricsVerdict::Unknown => {
             let text = "a certificate or a token of a known client is needed\n";
-            return said(StatusCode::UNAUTHORIZED, text);
+            return text_response(StatusCode::UNAUTHORIZED, text);
         }
         MetricsVerdict::Unavailable => {
             let text = "the token cannot be reviewed now\n";
-            return said(StatusCode::SERVICE_UNAVAILABLE, text);
+            return text_response(StatusCode::SERVICE_UNAVAILABLE, text);
         }
     }
     if path != "/metrics" {
-        return said(StatusCode::NOT_FOUND, "not found\n");
+        return text_response(StatusCode::NOT_FOUND, "not found\n");
     }
     if method != Method::GET && method != Method::HEAD {
-        let mut response = said(StatusCode::METHOD_NOT_ALLOWED, "method not allowed\n");
+        let mut response = text_response(StatusCode::METHOD_NOT_ALLOWED, "method not allowed\n");
         let allowed = HeaderValue::from_static("GET, HEAD");
         response.headers_mut().insert(header::ALLOW, allowed);
         return response;
     }
     let Ok(page) = registry.text() else {
         let text = "a metric cannot be printed\n";
-        return said(StatusCode::INTERNAL_SERVER_ERROR, text);
+        return text_response(StatusCode::INTERNAL_SERVER_ERROR, text);
     };
-    let mut response = said(StatusCode::OK, page);
+    let mut response = text_response(StatusCode::OK, page);
     let kind = HeaderValue::from_static(CONTENT_TYPE);
     response.headers_mut().insert(header::CONTENT_TYPE, kind);
     response
 }
 
-fn said(status: StatusCode, text: impl Into<Bytes>) -> Response<Full<Bytes>> {
+fn text_response(status: StatusCode, text: impl Into<Bytes>) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(text.into()));
     *response.status_mut() = status;
     response
@@ -225,7 +227,7 @@ mod tests {
             (&get, "/healthz", reader, 404),
             (&post, "/metrics", reader, 405),
         ] {
-            let response = answer(method, path, verdict, &Registry::default());
+            let response = respond(method, path, verdict, &Registry::default());
             assert_eq!(response.status().as_u16(), status, "{method} {path}");
             let names_methods = response.headers().contains_key(header::ALLOW);
             assert_eq!(names_methods, status == 405, "{method} {path}");

@@ -1,4 +1,4 @@
-//! The process was asked to stop.
+//! The request to stop the process.
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -48,15 +48,15 @@ impl Trigger {
 }
 
 impl Shutdown {
-    /// Waits until the end is asked for. Can be waited for again and again.
+    /// Waits until the end is requested. Can be waited for again and again.
     pub async fn requested(&mut self) {
         // An error means that the trigger is gone, and with it the process's purpose.
-        if self.0.wait_for(|asked| *asked).await.is_err() {
+        if self.0.wait_for(|requested| *requested).await.is_err() {
             tracing::debug!("shutdown trigger dropped");
         }
     }
 
-    /// Whether the end was asked for.
+    /// Whether the end was requested.
     pub fn is_requested(&self) -> bool {
         *self.0.borrow() || self.0.has_changed().is_err()
     }

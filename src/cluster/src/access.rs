@@ -117,15 +117,15 @@ impl Access {
         }
     }
 
-    /// Whether the server that this identity leads to is whom its authority vouches for. What it
-    /// answers does not matter: a certificate is shown before anything is asked.
+    /// Whether the server that this identity leads to is whom its authority vouches for. Its
+    /// response does not matter: a certificate is shown before any request is sent.
     ///
     /// # Errors
-    /// All of [`wire::Error`] but [`wire::Error::Refused`] and [`wire::Error::Answer`], which are
-    /// answers.
+    /// All of [`wire::Error`] but [`wire::Error::Refused`] and [`wire::Error::Response`], which are
+    /// responses.
     pub async fn meets_its_server(&self) -> Result<(), wire::Error> {
         match self.get::<serde::de::IgnoredAny>("/version").await {
-            Ok(_) | Err(wire::Error::Refused { .. } | wire::Error::Answer { .. }) => Ok(()),
+            Ok(_) | Err(wire::Error::Refused { .. } | wire::Error::Response { .. }) => Ok(()),
             Err(error) => Err(error),
         }
     }
@@ -206,8 +206,8 @@ impl Access {
         *self.term() = end;
     }
 
-    /// Sends one request and reads its answer as `T`. A write is sent only while the lease is held
-    /// that was taken by this identity.
+    /// Sends one request and reads its response as `T`. A write is sent only while this
+    /// identity holds the lease that it took.
     ///
     /// # Errors
     /// All of [`wire::Error`].

@@ -187,17 +187,17 @@ impl Applier {
         let path = served.path(namespace, name);
         let sent = async {
             let before = self.version(&path).await?;
-            let answer = self.patch(&path, object, ownership).await?;
-            Ok((before, answer))
+            let response = self.patch(&path, object, ownership).await?;
+            Ok((before, response))
         };
-        let (before, answer): (_, Value) = sent.await.map_err(|source: wire::Error| {
+        let (before, response): (_, Value) = sent.await.map_err(|source: wire::Error| {
             if source.is_not_found() {
                 // Its kind is gone, or served under another path.
                 self.discovery.forget(api_version);
             }
             read(what, source)
         })?;
-        let after = answer.pointer("/metadata/resourceVersion");
+        let after = response.pointer("/metadata/resourceVersion");
         let change = match before {
             None => ApplyOutcome::Created,
             Some(before) if after.and_then(Value::as_str) == Some(&before) => {
@@ -207,7 +207,7 @@ impl Applier {
         };
         Ok(Applied {
             change,
-            object: answer,
+            object: response,
         })
     }
 
@@ -223,7 +223,7 @@ impl Applier {
         })
     }
 
-    /// Does the same at a known path, with one request: the caller knows the version before.
+    /// Does the same at a given path, with one request: the caller knows the version before.
     ///
     /// # Errors
     /// [`Error::Conflicts`] and [`Error::Request`].
@@ -233,14 +233,14 @@ impl Applier {
         object: &Value,
         ownership: Ownership,
     ) -> Result<Value, Error> {
-        let answer = self.patch(path, object, ownership).await;
-        answer.map_err(|source| {
+        let response = self.patch(path, object, ownership).await;
+        response.map_err(|source| {
             let api_version = object.get("apiVersion").and_then(Value::as_str);
             self.refused(describe(object), api_version, source)
         })
     }
 
-    /// Does the same, and reads of the answer only the metadata. The object is given up before it
+    /// Does the same, and reads of the response only the metadata. The object is given up before it
     /// is sent: of many at once, each is held as a text, which takes a quarter of the memory.
     ///
     /// # Errors
@@ -259,13 +259,13 @@ impl Applier {
         let path = self.address(path, ownership);
         let body = RequestBody::ApplyForHead(&text);
         match self.access.send::<Whole>(Method::PATCH, &path, body).await {
-            Ok(answer) => Ok(answer.metadata),
+            Ok(response) => Ok(response.metadata),
             Err(source) => Err(self.refused(what, api_version.as_deref(), source)),
         }
     }
 
     /// What a refusal means for `object`. If it says that there is no such path, its kind is
-    /// discovered anew.
+    /// discovered again.
     fn refused(&self, object: String, api_version: Option<&str>, source: wire::Error) -> Error {
         if source.is_not_found()
             && let Some(api_version) = api_version
@@ -292,8 +292,8 @@ impl Applier {
     ) -> Result<Value, wire::Error> {
         let path = self.address(path, ownership);
         let body = RequestBody::Apply(object);
-        let answer = self.access.send::<PlainObject>(Method::PATCH, &path, body);
-        answer.await.map(|PlainObject(object)| object)
+        let response = self.access.send::<PlainObject>(Method::PATCH, &path, body);
+        response.await.map(|PlainObject(object)| object)
     }
 
     /// Path and query of an apply.

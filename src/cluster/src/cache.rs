@@ -1,4 +1,4 @@
-//! Objects of one kind by name, kept up to date by a watch and by the answers to own writes.
+//! Objects of one kind by name, kept up to date by a watch and by the responses to own writes.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,7 +22,7 @@ pub trait CachedKind: 'static {
 /// What a watch delivers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WatchEvent<T> {
-    /// These are all objects. Others that were known do not exist any more.
+    /// These are all objects. Others that were cached do not exist any more.
     Synced(Vec<T>),
     /// This object is new, or has changed.
     Applied(T),
@@ -109,8 +109,8 @@ impl<K: CachedKind> Table<K> {
         }
     }
 
-    /// Applies the answer to a request, unless the object is unknown: it may have been deleted
-    /// before the answer arrived, and the watch reports a deletion once only.
+    /// Applies the response to a request, unless the object is unknown: it may have been deleted
+    /// before the response arrived, and the watch reports a deletion once only.
     fn refresh(&mut self, entry: K::Entry) -> Option<TableChange<K::Entry>> {
         self.entries
             .contains_key(K::name(&entry))
@@ -126,22 +126,22 @@ impl<K: CachedKind> Table<K> {
         true
     }
 
-    /// Puts an object unless a newer one is known: a watch may be behind the answer to a write of
-    /// ours.
+    /// Puts an object unless a newer one is cached: a watch may be behind the response to a write
+    /// of ours.
     fn put(&mut self, entry: K::Entry) -> Option<TableChange<K::Entry>> {
-        let known = self.entries.get(K::name(&entry)).cloned();
-        if let Some(known) = &known
-            && is_newer(K::version(known), K::version(&entry))
+        let cached = self.entries.get(K::name(&entry)).cloned();
+        if let Some(cached) = &cached
+            && is_newer(K::version(cached), K::version(&entry))
         {
             return None;
         }
-        let is_same = known
+        let is_same = cached
             .as_ref()
-            .is_some_and(|known| K::has_same_content(known, &entry));
+            .is_some_and(|cached| K::has_same_content(cached, &entry));
         let name = K::name(&entry).to_owned();
         let entry = Arc::new(entry);
         Arc::make_mut(&mut self.entries).insert(name, Arc::clone(&entry));
-        (!is_same).then_some(TableChange::One(known, Some(entry)))
+        (!is_same).then_some(TableChange::One(cached, Some(entry)))
     }
 }
 
@@ -182,12 +182,12 @@ impl<K: CachedKind> fmt::Debug for Cache<K> {
 }
 
 impl<K: CachedKind> Cache<K> {
-    /// All objects as they are known now.
+    /// All objects as they are cached now.
     pub fn table(&self) -> Table<K> {
         self.lock().clone()
     }
 
-    /// One object as it is known now.
+    /// One object as it is cached now.
     pub fn get(&self, name: &str) -> Option<Arc<K::Entry>> {
         self.lock().get(name).cloned()
     }
@@ -208,13 +208,13 @@ impl<K: CachedKind> Cache<K> {
         self.notify(change);
     }
 
-    /// Notes that an object has another version and is the same otherwise, if the version known is
+    /// Notes that an object has another version and is the same otherwise, if the cached version is
     /// `from`. True then.
     pub fn renew(&self, name: &str, from: &str, renew: impl FnOnce(&mut Arc<K::Entry>)) -> bool {
         self.lock().renew(name, from, renew)
     }
 
-    /// Applies the answer to a request: ignored where the object is not known, or known newer.
+    /// Applies the response to a request: ignored where the object is not cached, or cached newer.
     pub fn refresh(&self, entry: K::Entry) {
         let change = self.lock().refresh(entry);
         self.notify(change);
@@ -371,7 +371,7 @@ mod tests {
         cache.refresh(object("2", "y"));
         assert_eq!(count(), 2);
         cache.refresh(object("1", "x"));
-        assert_eq!(count(), 2, "the answer is older");
+        assert_eq!(count(), 2, "the response is older");
         cache.apply(WatchEvent::Deleted(object("3", "y")));
         cache.refresh(object("2", "y"));
         assert!(cache.get("a").is_none());
@@ -394,7 +394,7 @@ mod tests {
         cache.apply(WatchEvent::Applied(object("1", "x")));
         let before = cache.table();
         assert!(renew("1", "2"));
-        assert!(!renew("1", "3"), "another version is known");
+        assert!(!renew("1", "3"), "another version is cached");
         assert_eq!(*cache.get("a").unwrap(), object("2", "x"));
         assert_eq!(before.get("a").unwrap().version, "1");
         let expected = [change(None, Some(object("1", "x")))];

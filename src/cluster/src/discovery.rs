@@ -68,10 +68,10 @@ pub enum Error {
 /// Kinds by name.
 type Kinds = BTreeMap<String, ServedKind>;
 
-/// The kinds that were asked for, with the others of their group and version.
+/// The kinds that were requested, with the others of their group and version.
 #[derive(Debug, Default)]
 pub struct Discovery {
-    known: Mutex<BTreeMap<String, Kinds>>,
+    discovered: Mutex<BTreeMap<String, Kinds>>,
 }
 
 impl Discovery {
@@ -88,17 +88,17 @@ impl Discovery {
         api_version: &str,
         kind: &str,
     ) -> Result<ServedKind, Error> {
-        let known = self
-            .known()
+        let discovered = self
+            .discovered()
             .get(api_version)
             .and_then(|kinds| kinds.get(kind))
             .cloned();
-        if let Some(known) = known {
-            return Ok(known);
+        if let Some(discovered) = discovered {
+            return Ok(discovered);
         }
         let kinds = read(access, api_version).await?;
         let found = kinds.get(kind).cloned();
-        self.known().insert(api_version.to_owned(), kinds);
+        self.discovered().insert(api_version.to_owned(), kinds);
         found.ok_or_else(|| Error::NotServed {
             api_version: api_version.to_owned(),
             kind: kind.to_owned(),
@@ -107,12 +107,14 @@ impl Discovery {
 
     /// Forgets a group and version: a definition may have been replaced.
     pub fn forget(&self, api_version: &str) {
-        self.known().remove(api_version);
+        self.discovered().remove(api_version);
     }
 
-    fn known(&self) -> MutexGuard<'_, BTreeMap<String, Kinds>> {
+    fn discovered(&self) -> MutexGuard<'_, BTreeMap<String, Kinds>> {
         // Nothing panics while it is held; a poisoned lock still holds whole values.
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.discovered
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Events: what operators search for, said once each.
+//! Events: what operators search for, recorded once each.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -66,9 +66,9 @@ pub struct Speaker {
 pub struct Recorder {
     speaker: Arc<Speaker>,
     queue: mpsc::Sender<Message>,
-    /// How many events were said. Several may be said of one object at one time, and each needs a
+    /// How many events were recorded. Several may be of one object at one time, and each needs a
     /// name.
-    said: Arc<AtomicU32>,
+    recorded: Arc<AtomicU32>,
 }
 
 #[derive(Debug)]
@@ -89,7 +89,7 @@ impl Recorder {
         let recorder = Self {
             speaker: Arc::new(speaker),
             queue,
-            said: Arc::default(),
+            recorded: Arc::default(),
         };
         (recorder, send_all(access, path, messages))
     }
@@ -112,7 +112,7 @@ impl Recorder {
         }
     }
 
-    /// Waits until what was said so far is sent or given up.
+    /// Waits until the events so far are sent or given up.
     pub async fn flush(&self) {
         let (done, flushed) = oneshot::channel();
         // An error means that the sending task has ended: there is nothing to wait for.
@@ -137,7 +137,7 @@ impl Recorder {
             host,
             namespace,
         } = self.speaker.as_ref();
-        let moment = at.as_nanosecond() + i128::from(self.said.fetch_add(1, Ordering::Relaxed));
+        let moment = at.as_nanosecond() + i128::from(self.recorded.fetch_add(1, Ordering::Relaxed));
         let message: String = message.chars().take(MESSAGE_CHARS).collect();
         // Kubernetes keeps these two to the second.
         let time = Time(at);

@@ -223,7 +223,7 @@ impl Leadership<'_> {
             return self.create().await;
         };
         let since = match seen {
-            Some((known, since)) if *known == lease => *since,
+            Some((observed, since)) if *observed == lease => *since,
             _ => {
                 let now = Instant::now();
                 tracing::debug!(lease = self.name(), holder = lease.holder(), "lease seen");

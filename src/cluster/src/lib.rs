@@ -1,7 +1,7 @@
 //! The hands on a Kubernetes cluster: requests, lists and watches, a lease, events.
 //!
 //! It must not know: what an update is, hosts, machine configurations, what a Node or any other
-//! object means. It sends the requests of its callers and returns the answers unchanged.
+//! object means. It sends the requests of its callers and returns the responses unchanged.
 //!
 //! - [`access`]: an identity at the API server, with credentials that rotate
 //! - [`kubeconfig`]: a kubeconfig with all it points to read in
@@ -9,7 +9,7 @@
 //! - [`objects`]: the objects of one kind: read, create, change, apply, delete
 //! - [`list`]: all objects of a kind, as they are now
 //! - [`cache`]: the objects of a kind by name, kept up to date
-//! - [`path`]: paths of kinds known at compile time
+//! - [`path`]: paths of kinds fixed at compile time
 //! - [`discovery`]: paths of all other kinds
 //! - [`apply`]: server-side apply of any object
 //! - [`review`]: who shows a token, and what a user may

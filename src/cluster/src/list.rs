@@ -10,7 +10,7 @@ use crate::access::Access;
 use crate::path;
 use crate::wire::{self, RequestBody, escape};
 
-/// Objects asked for at once; a page of Nodes is some megabytes.
+/// Objects requested at once; a page of Nodes is some megabytes.
 const PAGE: usize = 250;
 
 /// The same, where only metadata is sent.
@@ -147,7 +147,7 @@ mod tests {
         Reply::ok(json!({ "metadata": { "continue": next }, "items": items }))
     }
 
-    /// As kube-apiserver 1.36 answers for a kind without objects.
+    /// As kube-apiserver 1.36 responds for a kind without objects.
     #[tokio::test]
     async fn a_kind_without_objects_has_no_heads() {
         let none = Reply::ok(json!({ "metadata": { "resourceVersion": "7" }, "items": null }));

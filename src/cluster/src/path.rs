@@ -1,4 +1,4 @@
-//! Paths of kinds that are known at compile time; those of all others are in [`crate::discovery`].
+//! Paths of kinds that are fixed at compile time; those of all others are in [`crate::discovery`].
 //!
 //! Shape: without query. Names are written as they are: valid names of objects need no escape.
 

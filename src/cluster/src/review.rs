@@ -16,7 +16,7 @@ const ACCESS_REVIEWS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews
 /// What the API server says of a token, for one of these audiences; without any, for its own.
 ///
 /// # Errors
-/// It does not answer.
+/// The API server does not respond.
 pub async fn token(
     access: &Access,
     token: &str,
@@ -36,7 +36,7 @@ pub async fn token(
 /// Shape: `spec` of a `SubjectAccessReview`.
 ///
 /// # Errors
-/// The API server does not answer.
+/// The API server does not respond.
 pub async fn access(access: &Access, spec: &Value) -> Result<bool, wire::Error> {
     let review = json!({
         "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec,
@@ -51,7 +51,7 @@ pub async fn access(access: &Access, spec: &Value) -> Result<bool, wire::Error> 
 /// Shape: `account` is namespace and name, `spec` that of a `TokenRequest`.
 ///
 /// # Errors
-/// The API server does not answer, or refuses.
+/// The API server does not respond, or refuses.
 pub async fn account_token(
     access: &Access,
     (namespace, name): (&str, &str),

@@ -26,7 +26,7 @@ use self::error::{of_client, of_status};
 pub use self::object::PlainObject;
 use self::refusal::refused;
 
-/// The longest a request may take from its first byte to the last of its answer. The API server
+/// The longest a request may take from its first byte to the last of its response. The API server
 /// gives up after 60 s itself.
 pub const REQUEST_LIMIT: Duration = Duration::from_mins(1);
 
@@ -57,7 +57,7 @@ pub enum RequestBody<'a> {
 }
 
 impl RequestBody<'_> {
-    /// The form in which the answer is wanted.
+    /// The form in which the response is wanted.
     const fn accept(self) -> &'static str {
         match self {
             Self::Metadata | Self::ApplyForHead(_) => {
@@ -134,7 +134,7 @@ pub fn unless_conflict<T>(result: Result<T, Error>) -> Result<Option<T>, Error> 
     }
 }
 
-/// Sends one request and reads its answer as `T`.
+/// Sends one request and reads its response as `T`.
 ///
 /// Shape: `path` starts with `/` and carries its query, escaped.
 ///
@@ -147,14 +147,14 @@ pub async fn send<T: DeserializeOwned>(
     content: RequestBody<'_>,
 ) -> Result<T, Error> {
     let bytes = exchange(client, &method, path, content).await?;
-    serde_json::from_slice(&bytes).map_err(|source| Error::Answer {
+    serde_json::from_slice(&bytes).map_err(|source| Error::Response {
         method,
         path: path.to_owned(),
         source: Box::new(source),
     })
 }
 
-/// Sends one request and reads its answer: its bytes, if it is a success.
+/// Sends one request and reads its response: its bytes, if it is a success.
 async fn exchange(
     client: &Client,
     method: &Method,
@@ -227,7 +227,7 @@ where
     }))
 }
 
-/// Sends the request that opens a watch; the body of its answer, if it is a success.
+/// Sends the request that opens a watch; the body of its response, if it is a success.
 async fn open(client: &Client, path: &str, content: RequestBody<'_>) -> Result<Body, Error> {
     let mut request = request(&Method::GET, path, content)?;
     // The client reads the first member of a compressed stream only.

@@ -9,7 +9,7 @@ use ignition::SpecVersion;
 /// The media type that Ignition asks for, below `application`.
 const SUBTYPE: &str = "vnd.coreos.ignition+json";
 
-/// The version asked for cannot be served.
+/// The requested version cannot be served.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("Ignition {0} is asked for: 2.2 and 3.1 to 3.5 can be served")]
 pub(crate) struct NotAcceptable(String);
@@ -101,38 +101,45 @@ mod tests {
 
     #[test]
     fn header_names_the_version() {
-        let asked = |version: &str| format!("application/{SUBTYPE};version={version}");
+        let accepted = |version: &str| format!("application/{SUBTYPE};version={version}");
         let table: [(String, Result<SpecVersion, &str>); 24] = [
             (String::new(), Ok(V2_2)),
             ("*/*".to_owned(), Ok(V2_2)),
             ("application/json".to_owned(), Ok(V2_2)),
             (format!("application/{SUBTYPE}"), Ok(V2_2)),
-            (asked("2.2.0"), Ok(V2_2)),
-            (asked("2.4.0"), Ok(V2_2)),
-            (asked("2.1.0"), Err("2.1.0")),
-            (asked("3.0.0"), Err("3.0.0")),
-            (asked("3.1.0"), Ok(V3_1)),
-            (asked("3.4.7"), Ok(V3_4)),
-            (asked("3.5.0"), Ok(V3_5)),
-            (asked("3.9.0"), Ok(V3_5)),
-            (asked("3.6.0-experimental"), Ok(V3_5)),
-            (asked("1.0.0"), Err("1.0.0")),
-            (asked("4.0.0"), Err("4.0.0")),
+            (accepted("2.2.0"), Ok(V2_2)),
+            (accepted("2.4.0"), Ok(V2_2)),
+            (accepted("2.1.0"), Err("2.1.0")),
+            (accepted("3.0.0"), Err("3.0.0")),
+            (accepted("3.1.0"), Ok(V3_1)),
+            (accepted("3.4.7"), Ok(V3_4)),
+            (accepted("3.5.0"), Ok(V3_5)),
+            (accepted("3.9.0"), Ok(V3_5)),
+            (accepted("3.6.0-experimental"), Ok(V3_5)),
+            (accepted("1.0.0"), Err("1.0.0")),
+            (accepted("4.0.0"), Err("4.0.0")),
             // No versions: as if they were not there.
-            (asked("3"), Ok(V2_2)),
-            (asked("3.x.0"), Ok(V2_2)),
-            (asked("3.1.0.0"), Ok(V2_2)),
-            (asked("\"3.3.0\""), Ok(V3_3)),
+            (accepted("3"), Ok(V2_2)),
+            (accepted("3.x.0"), Ok(V2_2)),
+            (accepted("3.1.0.0"), Ok(V2_2)),
+            (accepted("\"3.3.0\""), Ok(V3_3)),
             // What Ignition 2.14 sends.
-            (format!("{}, */*;q=0.1", asked("3.3.0")), Ok(V3_3)),
-            (format!("*/*, {}", asked("3.1.0")), Ok(V3_1)),
+            (format!("{}, */*;q=0.1", accepted("3.3.0")), Ok(V3_3)),
+            (format!("*/*, {}", accepted("3.1.0")), Ok(V3_1)),
             (
-                format!("{};q=0.5, {}", asked("3.1.0"), asked("3.4.0")),
+                format!("{};q=0.5, {}", accepted("3.1.0"), accepted("3.4.0")),
                 Ok(V3_4),
             ),
-            (format!("{}, {}", asked("3.4.0"), asked("3.1.0")), Ok(V3_4)),
             (
-                format!("nothing, {};q=0, {};q=x", asked("3.1.0"), asked("3.3.0")),
+                format!("{}, {}", accepted("3.4.0"), accepted("3.1.0")),
+                Ok(V3_4),
+            ),
+            (
+                format!(
+                    "nothing, {};q=0, {};q=x",
+                    accepted("3.1.0"),
+                    accepted("3.3.0")
+                ),
                 Ok(V2_2),
             ),
         ];

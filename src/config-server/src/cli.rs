@@ -8,8 +8,8 @@ use anyhow::{Context as _, ensure};
 use chassis::cli::{AdminArgs, LogArgs};
 use operator::cli::ClientArgs;
 
+use crate::rate_limit::RateLimitPolicy;
 use crate::server::Bootstrap;
-use crate::visits::VisitPolicy;
 
 /// Options of `mcs start`.
 #[derive(Debug, Clone, clap::Args)]
@@ -84,7 +84,7 @@ pub struct ConfigServerOptions {
     pub(crate) key: PathBuf,
     pub(crate) signers: (String, String),
     pub(crate) audiences: Vec<String>,
-    pub(crate) visits: VisitPolicy,
+    pub(crate) rate_limits: RateLimitPolicy,
     pub(crate) bootstrap: Bootstrap,
     pub(crate) is_open: bool,
     pub(crate) metrics: SocketAddr,
@@ -130,11 +130,11 @@ impl ConfigServerArgs {
                 format!("--client-ca-configmap {text:?} is not NAMESPACE/NAME")
             })?,
             audiences: self.token_audience,
-            visits: VisitPolicy {
+            rate_limits: RateLimitPolicy {
                 window,
                 is_shared: self.shared_tokens,
-                burst: VisitPolicy::BURST,
-                pause: VisitPolicy::PAUSE,
+                burst: RateLimitPolicy::BURST,
+                pause: RateLimitPolicy::PAUSE,
             },
             bootstrap: Bootstrap {
                 server: self.apiserver_url,
@@ -194,8 +194,8 @@ mod tests {
         assert_eq!(options.plain_listen, None);
         assert!(!options.is_open);
         assert_eq!(options.audiences, ["machine-config-server"]);
-        assert_eq!(options.visits.window, Some(Duration::from_hours(1)));
-        assert!(!options.visits.is_shared);
+        assert_eq!(options.rate_limits.window, Some(Duration::from_hours(1)));
+        assert!(!options.rate_limits.is_shared);
         let account = ("openshift-machine-config-operator", "node-bootstrapper");
         assert_eq!(
             options.bootstrap.account,
@@ -209,7 +209,7 @@ mod tests {
             [URL, "--open", "--answer-window-secs=3600"],
             [URL, "--shared-tokens", "--answer-window-secs=0"],
         ] {
-            assert_eq!(options(&arguments).unwrap().visits.window, None);
+            assert_eq!(options(&arguments).unwrap().rate_limits.window, None);
         }
     }
 

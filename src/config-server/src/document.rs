@@ -7,7 +7,7 @@ use ignition::content::to_data_url;
 use ignition::{Config, File, Resource, SpecVersion};
 use serde_json::{Value, json};
 
-use crate::answer::Refusal;
+use crate::refusal::Refusal;
 
 /// Annotations that the node gets when its daemon first sees it.
 pub(crate) const ANNOTATIONS: &str = "/etc/machine-config-daemon/node-annotations.json";
@@ -37,8 +37,8 @@ pub(crate) struct Extras {
     pub(crate) cloud_ca: Vec<u8>,
 }
 
-/// The document that a machine is answered with, but for the kubeconfig: whether there is one is
-/// known before a token is made for it.
+/// The document that a machine receives, but for the kubeconfig: it is built before a token is
+/// made for it.
 #[derive(Debug)]
 pub(crate) struct Document {
     value: Value,
@@ -109,7 +109,7 @@ fn put(config: &mut Config, path: &str, mode: u32, bytes: &[u8]) {
         },
         ..File::default()
     };
-    config.storage.files.retain(|known| known.path != path);
+    config.storage.files.retain(|file| file.path != path);
     config.storage.files.push(file);
 }
 
@@ -194,7 +194,7 @@ mod tests {
     }
 
     /// What a machine gets.
-    fn answer(rendered: &MachineConfig, version: SpecVersion) -> Value {
+    fn served(rendered: &MachineConfig, version: SpecVersion) -> Value {
         let document = document(rendered, &extras(), version).unwrap();
         let kubeconfig = kubeconfig("https://api:6443", b"authority", "token");
         serde_json::from_str(&document.print(&kubeconfig)).unwrap()
@@ -217,7 +217,7 @@ mod tests {
                 {"path": CLOUD_CA, "contents": {"source": "data:,cloud"}},
             ]},
         });
-        let document = answer(&rendered(&config), SpecVersion::V3_4);
+        let document = served(&rendered(&config), SpecVersion::V3_4);
         assert_eq!(document["ignition"]["version"], "3.4.0");
         let (config, _) = ignition::parse(&document).unwrap();
         let files: Vec<(&str, Option<u32>, Vec<u8>)> = config
@@ -278,14 +278,14 @@ mod tests {
         let config = |arguments: Value| {
             rendered(&json!({"ignition": {"version": "3.3.0"}, "kernelArguments": arguments}))
         };
-        let asked = config(json!({"shouldExist": ["b=2"]}));
-        let newer = answer(&asked, SpecVersion::V3_3);
+        let requested = config(json!({"shouldExist": ["b=2"]}));
+        let newer = served(&requested, SpecVersion::V3_3);
         assert_eq!(newer["kernelArguments"], json!({"shouldExist": ["b=2"]}));
         let arguments =
             |document: &Value| file(document, ENCAPSULATED)["spec"]["kernelArguments"].clone();
         assert_eq!(arguments(&newer), json!(["a=1"]));
         for version in [SpecVersion::V2_2, SpecVersion::V3_1, SpecVersion::V3_2] {
-            let older = answer(&asked, version);
+            let older = served(&requested, version);
             assert_eq!(
                 file(&older, KUBECONFIG)["users"][0]["user"]["token"],
                 "token"

@@ -1,7 +1,7 @@
-//! Answers that were made and are not sent yet.
+//! Responses that are built and not sent yet.
 //!
-//! An answer is megabytes of text, and a client may take its time to read it: without a bound, slow
-//! clients fill the memory.
+//! A response is megabytes of text, and a client may take its time to read it: without a bound,
+//! slow clients fill the memory.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -10,15 +10,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use chassis::http::network;
 
-/// Bytes of all answers: less than half of what `deploy/config-server` lets the pod have.
+/// Bytes of all responses: less than half of what `deploy/config-server` lets the pod have.
 const MOST: usize = 96 << 20;
 
-/// Bytes of the answers of one network, so that it leaves room for others.
+/// Bytes of the responses of one network, so that it leaves room for others.
 const PER_NETWORK: usize = MOST / 2;
 
-/// Bytes of answers that are not sent yet. Its clones are one.
+/// Bytes of responses that are not sent yet. Its clones are one.
 #[derive(Debug, Clone)]
-pub(crate) struct AnswersInFlight {
+pub(crate) struct ResponsesInFlight {
     most: usize,
     per_network: usize,
     held: Arc<Mutex<Held>>,
@@ -30,11 +30,11 @@ struct Held {
     networks: HashMap<IpAddr, usize>,
 }
 
-/// There is no room for an answer now.
+/// There is no room for a response now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NoRoom;
 
-impl Default for AnswersInFlight {
+impl Default for ResponsesInFlight {
     fn default() -> Self {
         Self {
             most: MOST,
@@ -44,8 +44,8 @@ impl Default for AnswersInFlight {
     }
 }
 
-impl AnswersInFlight {
-    /// Whether an answer of any size may find room: known before one is made.
+impl ResponsesInFlight {
+    /// Whether a response of any size may find room: checked before one is built.
     pub(crate) fn has_room(&self, address: IpAddr) -> bool {
         self.fits(&self.held(), network(address), 1)
     }
@@ -60,11 +60,11 @@ impl AnswersInFlight {
         held.all += text.len();
         *held.networks.entry(network).or_default() += text.len();
         drop(held);
-        let answers = self.clone();
-        Ok(Bytes::from_owner(Answer {
+        let in_flight = self.clone();
+        Ok(Bytes::from_owner(PendingResponse {
             text,
             network,
-            answers,
+            in_flight,
         }))
     }
 
@@ -81,22 +81,22 @@ impl AnswersInFlight {
     }
 }
 
-/// One answer.
-struct Answer {
+/// One response.
+struct PendingResponse {
     text: String,
     network: IpAddr,
-    answers: AnswersInFlight,
+    in_flight: ResponsesInFlight,
 }
 
-impl AsRef<[u8]> for Answer {
+impl AsRef<[u8]> for PendingResponse {
     fn as_ref(&self) -> &[u8] {
         self.text.as_bytes()
     }
 }
 
-impl Drop for Answer {
+impl Drop for PendingResponse {
     fn drop(&mut self) {
-        let mut held = self.answers.held();
+        let mut held = self.in_flight.held();
         held.all = held.all.saturating_sub(self.text.len());
         if let Some(of_network) = held.networks.get_mut(&self.network) {
             *of_network = of_network.saturating_sub(self.text.len());
@@ -117,31 +117,31 @@ mod tests {
 
     #[test]
     fn answers_that_are_not_sent_leave_no_room_for_more() {
-        let answers = AnswersInFlight {
+        let in_flight = ResponsesInFlight {
             most: 10,
             per_network: 6,
-            ..AnswersInFlight::default()
+            ..ResponsesInFlight::default()
         };
         let address = |text: &str| text.parse::<IpAddr>().unwrap();
-        let hold = |of: &str, length: usize| answers.hold(address(of), "x".repeat(length));
+        let hold = |of: &str, length: usize| in_flight.hold(address(of), "x".repeat(length));
         let first = hold(A, 4).unwrap();
         assert_eq!(hold(A, 3), Err(NoRoom));
-        assert!(answers.has_room(address(A)));
+        assert!(in_flight.has_room(address(A)));
         let second = hold(A, 2).unwrap();
-        assert!(!answers.has_room(address(A)));
+        assert!(!in_flight.has_room(address(A)));
         // Another network has room, as far as there is any.
-        assert!(answers.has_room(address(B)));
+        assert!(in_flight.has_room(address(B)));
         let third = hold(B, 4).unwrap();
-        assert!(!answers.has_room(address(C)));
-        // A part of an answer holds all of it.
+        assert!(!in_flight.has_room(address(C)));
+        // A part of a response holds all of it.
         let part = first.slice(..1);
         drop(first);
-        assert!(!answers.has_room(address(C)));
+        assert!(!in_flight.has_room(address(C)));
         drop(part);
-        assert!(answers.has_room(address(C)));
+        assert!(in_flight.has_room(address(C)));
         drop((second, third));
-        assert_eq!(answers.held().all, 0);
-        assert!(answers.held().networks.is_empty());
+        assert_eq!(in_flight.held().all, 0);
+        assert!(in_flight.held().networks.is_empty());
         // One that is larger than all of it is still served.
         let large = hold(A, 20).unwrap();
         assert_eq!(hold(B, 1), Err(NoRoom));

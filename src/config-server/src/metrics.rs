@@ -9,7 +9,7 @@ use chassis::metrics::{
 };
 use ignition::SpecVersion;
 
-use crate::answer::Refusal;
+use crate::refusal::Refusal;
 use crate::store::ServedStore;
 
 /// One label, of a closed set.
@@ -18,7 +18,7 @@ type Label = [(&'static str, &'static str); 1];
 /// All metrics of the server; the operator adds those of its loop.
 #[derive(Debug)]
 pub(crate) struct ServerMetrics {
-    answers: Family<Label, Counter>,
+    served: Family<Label, Counter>,
     refusals: Family<Label, Counter>,
     seconds: Histogram,
     store: ServedStore,
@@ -28,9 +28,9 @@ pub(crate) struct ServerMetrics {
 impl ServerMetrics {
     pub(crate) fn new(store: ServedStore, is_open: bool) -> Self {
         Self {
-            answers: Family::default(),
+            served: Family::default(),
             refusals: Family::default(),
-            // 1 ms to 16 s: each answer asks the API server some times.
+            // 1 ms to 16 s: each response takes some requests to the API server.
             seconds: Histogram::new(exponential_buckets(0.001, 2.0, 15)),
             store,
             is_open,
@@ -43,7 +43,7 @@ impl ServerMetrics {
         registry.register(
             "mcs_answers_total",
             "Configurations that were served, by version of Ignition's specification.",
-            self.answers.clone(),
+            self.served.clone(),
         );
         registry.register(
             "mcs_refusals_total",
@@ -61,7 +61,7 @@ impl ServerMetrics {
 
     pub(crate) fn answered(&self, version: SpecVersion) {
         let label = [("version", version.as_str())];
-        self.answers.get_or_create(&label).increment();
+        self.served.get_or_create(&label).increment();
     }
 
     pub(crate) fn refused(&self, refusal: &Refusal) {

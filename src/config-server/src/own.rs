@@ -60,7 +60,7 @@ pub(crate) fn check<'a>(
         .filter_map(|owner| owner["uid"].as_str())
         .collect();
     let mut pools = pools.into_iter();
-    let is_its_pools = pools.any(|known| known.name == pool && uids.contains(&known.uid.as_str()));
+    let is_its_pools = pools.any(|owner| owner.name == pool && uids.contains(&owner.uid.as_str()));
     if is_its_pools {
         Ok(())
     } else {

@@ -12,18 +12,18 @@ use chassis::logs::Log;
 use http::Request;
 use operator::{ControllerProgram, Operator};
 
+use crate::authorize::Authorizer;
 use crate::cli::ConfigServerOptions;
-use crate::flight::AnswersInFlight;
+use crate::flight::ResponsesInFlight;
 use crate::metrics::ServerMetrics;
+use crate::rate_limit::RateLimits;
 use crate::server::ConfigServer;
 use crate::store::{Keeper, ServedStore};
-use crate::visits::Visits;
-use crate::who::Gate;
 
 /// What the process calls itself in requests.
 const USER_AGENT: &str = concat!("mcs/", env!("CARGO_PKG_VERSION"));
 
-/// Threads. One makes answers, some megabytes of text each, while the other goes on.
+/// Threads. One builds responses, some megabytes of text each, while the other goes on.
 pub const WORKERS: usize = 2;
 
 /// Machines ask once and send no body.
@@ -41,7 +41,7 @@ const LIMITS: Limits = Limits {
     keep_alive: true,
 };
 
-/// Runs until it is asked to stop.
+/// Runs until a signal stops it.
 ///
 /// # Errors
 /// Bad credentials, a taken address, files that cannot be read.
@@ -67,12 +67,12 @@ pub async fn start(options: ConfigServerOptions, log: Log) -> anyhow::Result<()>
     let server = Arc::new(ConfigServer {
         store: store.clone(),
         metrics,
-        visits: Mutex::new(Visits::new(options.visits)),
-        in_flight: AnswersInFlight::default(),
+        rate_limits: Mutex::new(RateLimits::new(options.rate_limits)),
+        in_flight: ResponsesInFlight::default(),
         token_bytes: AtomicUsize::new(0),
         access: Arc::clone(&access),
         bootstrap: options.bootstrap,
-        gate: Gate::new(Arc::clone(&access), options.audiences),
+        authorizer: Authorizer::new(Arc::clone(&access), options.audiences),
         is_open: options.is_open,
         clock: Instant::now,
     });
@@ -91,7 +91,7 @@ pub async fn start(options: ConfigServerOptions, log: Log) -> anyhow::Result<()>
         access,
         authorities,
     };
-    // Every replica answers: there is no lease.
+    // Every replica serves: there is no lease.
     let operator = store
         .watch(operator, &options.signers)
         .serve(status, registry);

@@ -1,4 +1,4 @@
-//! From request to answer.
+//! From request to response.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -22,14 +22,14 @@ use k8s_openapi::api::core::v1::Node;
 use serde_json::{Value, json};
 
 use crate::accept::negotiate;
-use crate::answer::Refusal;
+use crate::authorize::{Authorizer, Identity, unavailable};
 use crate::document::{Extras, document, kubeconfig};
-use crate::flight::{AnswersInFlight, NoRoom};
+use crate::flight::{NoRoom, ResponsesInFlight};
 use crate::metrics::ServerMetrics;
 use crate::own;
+use crate::rate_limit::{self, ClosedWindow, RateLimits};
+use crate::refusal::Refusal;
 use crate::store::{ServedStore, Serving};
-use crate::visits::{self, ClosedWindow, Visits};
-use crate::who::{Gate, Identity, unavailable};
 
 /// Prefix of the paths of pools.
 const CONFIG: &str = "/config/";
@@ -42,7 +42,7 @@ const ANONYMOUS: &str = "system:anonymous";
 pub(crate) struct Bootstrap {
     /// The API server, as machines reach it.
     pub(crate) server: String,
-    /// Bundle that vouches for it, PEM; read for each answer, because it rotates.
+    /// Bundle that vouches for it, PEM; read for each response, because it rotates.
     pub(crate) authority: PathBuf,
     /// Namespace and name of the account whose tokens may ask for a kubelet's certificate.
     pub(crate) account: (String, String),
@@ -50,18 +50,18 @@ pub(crate) struct Bootstrap {
     pub(crate) token_secs: u64,
 }
 
-/// Answers requests.
+/// Serves requests.
 pub(crate) struct ConfigServer {
     pub(crate) store: ServedStore,
     pub(crate) metrics: Arc<ServerMetrics>,
-    pub(crate) visits: Mutex<Visits>,
-    pub(crate) in_flight: AnswersInFlight,
+    pub(crate) rate_limits: Mutex<RateLimits>,
+    pub(crate) in_flight: ResponsesInFlight,
     /// Bytes of the bootstrap token that was made last, 0 before the first: all are as long.
     pub(crate) token_bytes: AtomicUsize,
     pub(crate) access: Arc<Access>,
     pub(crate) bootstrap: Bootstrap,
     /// Who decides.
-    pub(crate) gate: Gate,
+    pub(crate) authorizer: Authorizer,
     /// Whether new machines need no credential.
     pub(crate) is_open: bool,
     pub(crate) clock: fn() -> Instant,
@@ -71,20 +71,20 @@ impl fmt::Debug for ConfigServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ConfigServer")
             .field("bootstrap", &self.bootstrap)
-            .field("gate", &self.gate)
+            .field("authorizer", &self.authorizer)
             .finish_non_exhaustive()
     }
 }
 
-/// What is asked for.
-enum Asked<'a> {
+/// The resource of a request.
+enum Resource<'a> {
     Health,
     Pool(&'a str),
     Own(&'a str),
 }
 
 impl ConfigServer {
-    /// Answers a request; `is_plain` if it came without TLS.
+    /// Responds to a request; `is_plain` if it came without TLS.
     pub(crate) async fn respond<B>(
         &self,
         request: &Request<B>,
@@ -92,19 +92,21 @@ impl ConfigServer {
     ) -> Response<Full<Bytes>> {
         let began = (self.clock)();
         let (path, method) = (request.uri().path(), request.method());
-        let result = match asked(method, path) {
-            Ok(Asked::Health) => return answer(StatusCode::OK, None, Bytes::new()),
+        let result = match requested_resource(method, path) {
+            Ok(Resource::Health) => return response_of(StatusCode::OK, None, Bytes::new()),
             Err(refusal) => Err(refusal),
-            Ok(Asked::Pool(_) | Asked::Own(_)) if is_plain => Err(Refusal::Forbidden(
+            Ok(Resource::Pool(_) | Resource::Own(_)) if is_plain => Err(Refusal::Forbidden(
                 "configurations are served over TLS only".to_owned(),
             )),
-            Ok(asked) => {
+            Ok(resource) => {
                 let headers = request.headers();
-                let result = match (asked, request.extensions().get::<Peer>()) {
-                    (Asked::Pool(pool), Some(peer)) => {
+                let result = match (resource, request.extensions().get::<Peer>()) {
+                    (Resource::Pool(pool), Some(peer)) => {
                         self.serve(pool, method, headers, peer).await
                     }
-                    (Asked::Own(config), Some(peer)) => self.serve_own(config, headers, peer).await,
+                    (Resource::Own(config), Some(peer)) => {
+                        self.serve_own(config, headers, peer).await
+                    }
                     _ => Err(Refusal::NotReady("the peer is unknown".to_owned())),
                 };
                 self.metrics.observe(began.elapsed().as_secs_f64());
@@ -112,7 +114,7 @@ impl ConfigServer {
             }
         };
         match result {
-            Ok(body) => answer(StatusCode::OK, Some("application/json"), body),
+            Ok(body) => response_of(StatusCode::OK, Some("application/json"), body),
             Err(refusal) => {
                 self.metrics.refused(&refusal);
                 let peer = request.extensions().get::<Peer>();
@@ -144,12 +146,12 @@ impl ConfigServer {
                 ..Identity::default()
             }
         } else {
-            let identity = self.gate.identify(headers, peer).await?;
-            self.gate.admit(&identity, pool).await?;
+            let identity = self.authorizer.identify(headers, peer).await?;
+            self.authorizer.admit(&identity, pool).await?;
             identity
         };
         let credential = identity.credential.as_str();
-        let reserved = visits::reserve(&self.visits, credential, address, now);
+        let reserved = rate_limit::reserve(&self.rate_limits, credential, address, now);
         let reserved = reserved.map_err(|closed| match closed {
             ClosedWindow::Reserved => Refusal::NotReady(closed.as_str().to_owned()),
             ClosedWindow::Ended | ClosedWindow::Taken => Refusal::Closed(closed.as_str()),
@@ -160,7 +162,7 @@ impl ConfigServer {
             Serving::NotYet(why) => return Err(Refusal::NotReady(why)),
             Serving::Config(config) => config,
         };
-        // Whether it can be said is known before a token is made, and HEAD wants to know no more.
+        // The configuration is translated before a token is made; HEAD needs no token.
         let bundles = self.store.bundles().unwrap_or_default();
         let extras = Extras {
             kubelet_ca: bundles.kubelet_ca.clone(),
@@ -170,7 +172,7 @@ impl ConfigServer {
         if method == Method::HEAD {
             let token_bytes = self.token_bytes.load(Ordering::Relaxed);
             if token_bytes == 0 {
-                // The length is not known, and none is sent.
+                // The length is undetermined, and none is sent.
                 return Ok(Bytes::new());
             }
             // Of what GET would send only the length goes out.
@@ -185,7 +187,7 @@ impl ConfigServer {
         let text = document.print(&self.first_kubeconfig(&token)?);
         let held = self.in_flight.hold(address, text);
         let body = held.map_err(|NoRoom| Refusal::Busy)?;
-        reserved.answered();
+        reserved.served();
         self.metrics.answered(version);
         let config = rendered.metadata.name.as_deref();
         let (user, version) = (&identity.user, version.as_str());
@@ -205,7 +207,7 @@ impl ConfigServer {
         if !self.in_flight.has_room(address) {
             return Err(Refusal::Busy);
         }
-        let identity = self.gate.identify(headers, peer).await?;
+        let identity = self.authorizer.identify(headers, peer).await?;
         let no_node = || Refusal::Forbidden(format!("{:?} is no node", identity.user));
         let name = identity.node().ok_or_else(no_node)?;
         let not_yet = || Refusal::NotReady("pools were not read yet".to_owned());
@@ -230,7 +232,7 @@ impl ConfigServer {
 
     /// Counts a request, before anything that costs.
     fn count(&self, peer: &Peer, now: Instant) -> Result<(), Refusal> {
-        let counted = visits::lock(&self.visits).count(peer.address.ip(), now);
+        let counted = rate_limit::lock(&self.rate_limits).count(peer.address.ip(), now);
         counted.map_err(|after| Refusal::TooMany { after })
     }
 
@@ -262,23 +264,23 @@ impl ConfigServer {
 }
 
 /// The method, and then the path; of a pool's path the last element counts.
-fn asked<'a>(method: &Method, path: &'a str) -> Result<Asked<'a>, Refusal> {
+fn requested_resource<'a>(method: &Method, path: &'a str) -> Result<Resource<'a>, Refusal> {
     if method != Method::GET && method != Method::HEAD {
         return Err(Refusal::Method);
     }
     // A node's own configurations have the paths that they have at the API server.
     let own = path::all::<MachineConfig>() + "/";
     Ok(if path == "/healthz" {
-        Asked::Health
+        Resource::Health
     } else if let Some(config) = path.strip_prefix(&own) {
         let config = Some(config).filter(|name| is_name(name));
-        Asked::Own(config.ok_or(Refusal::Path)?)
+        Resource::Own(config.ok_or(Refusal::Path)?)
     } else {
         let pool = path
             .strip_prefix(CONFIG)
             .map(|rest| rest.trim_end_matches('/'));
         let pool = pool.and_then(|rest| rest.rsplit('/').next());
-        Asked::Pool(pool.filter(|pool| is_name(pool)).ok_or(Refusal::Path)?)
+        Resource::Pool(pool.filter(|pool| is_name(pool)).ok_or(Refusal::Path)?)
     })
 }
 
@@ -295,7 +297,7 @@ fn joined(headers: &HeaderMap) -> String {
 }
 
 fn refuse(refusal: &Refusal) -> Response<Full<Bytes>> {
-    let mut response = answer(refusal.status(), None, Bytes::new());
+    let mut response = response_of(refusal.status(), None, Bytes::new());
     let headers = response.headers_mut();
     if let Some(after) = refusal.retry_after() {
         // Whole seconds, and not before the time has come.
@@ -318,7 +320,11 @@ fn refuse(refusal: &Refusal) -> Response<Full<Bytes>> {
     response
 }
 
-fn answer(status: StatusCode, content: Option<&'static str>, body: Bytes) -> Response<Full<Bytes>> {
+fn response_of(
+    status: StatusCode,
+    content: Option<&'static str>,
+    body: Bytes,
+) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(body));
     *response.status_mut() = status;
     let headers = response.headers_mut();

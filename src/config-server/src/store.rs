@@ -1,7 +1,7 @@
 //! The pools, their configurations and certificates, kept up to date.
 //!
 //! Pools are watched. Of the MachineConfigs only those that a pool serves are read, once each: a
-//! cluster holds hundreds of some hundred kilobytes. Answers come from what is kept, so that they
+//! cluster holds hundreds of some hundred kilobytes. Responses come from what is kept, so that they
 //! do not wait for the API server.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -104,7 +104,7 @@ impl fmt::Display for ServedKey {
     }
 }
 
-/// What answers are made of.
+/// What responses are built from.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ServedStore {
     pools: Cache<PartOf<ServedPool>>,
@@ -160,7 +160,7 @@ impl ServedStore {
         }
     }
 
-    /// All pools; none before they were read: until then no node is known to be of none of them.
+    /// All pools; none before they were read: until then a node may be of any of them.
     pub(crate) fn views(&self) -> Option<Vec<PoolView>> {
         let table = self.pools.table();
         let views = table.values().map(|pool| pool.view.clone());
@@ -189,7 +189,7 @@ impl ServedStore {
             .collect()
     }
 
-    /// Has the operator watch all that answers are made of.
+    /// Has the operator watch all that responses are built from.
     pub(crate) fn watch(
         &self,
         operator: Operator<ServedKey>,
@@ -262,8 +262,8 @@ impl Keeper {
             source,
         })?;
         read.metadata.managed_fields = None;
-        let known = self.store.configs().insert(config.clone(), Arc::new(read));
-        if known.is_none() {
+        let before = self.store.configs().insert(config.clone(), Arc::new(read));
+        if before.is_none() {
             tracing::info!(pool, config, "serving a configuration");
         }
         Ok(Next::Settled)

@@ -18,17 +18,17 @@ pub struct Chain<'a>(pub &'a (dyn Error + 'a));
 
 impl fmt::Display for Chain<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut said = self.0.to_string();
+        let mut chain = self.0.to_string();
         let mut next = self.0.source();
         while let Some(cause) = next {
             let text = cause.to_string();
-            if !said.contains(&text) {
-                said.push_str(": ");
-                said.push_str(&text);
+            if !chain.contains(&text) {
+                chain.push_str(": ");
+                chain.push_str(&text);
             }
             next = cause.source();
         }
-        f.write_str(&said)
+        f.write_str(&chain)
     }
 }
 

@@ -58,7 +58,7 @@ pub struct ScreenSize {
     pub lines: usize,
 }
 
-/// The view, and what of it is shown already. Its methods answer what is written next.
+/// The view, and what of it is shown already. Its methods return what is written next.
 #[derive(Debug)]
 pub struct LiveView {
     medium: Medium,
@@ -132,9 +132,9 @@ impl LiveView {
     /// A line for each note and node that differs from what was shown.
     fn changes(&self, heading: &LiveHeading, nodes: &[LiveNode], now: Timestamp) -> String {
         let at = now.strftime("%H:%M:%S");
-        let told = heading.notes.iter();
-        let told = told.filter(|note| !self.notes.contains(note));
-        let mut lines: Vec<String> = told.map(|note| format!("{at}  {note}")).collect();
+        let remarks = heading.notes.iter();
+        let remarks = remarks.filter(|note| !self.notes.contains(note));
+        let mut lines: Vec<String> = remarks.map(|note| format!("{at}  {note}")).collect();
         let mut before: BTreeMap<&str, &LiveNode> = self
             .nodes
             .iter()
@@ -153,11 +153,11 @@ impl LiveView {
 impl LiveNode {
     /// Whether it reports something else than before; the time in the phase alone is no news.
     fn is_news(&self, before: Option<&Self>) -> bool {
-        let said = |node: &Self| {
+        let news = |node: &Self| {
             let (phase, waits_for) = (node.phase.clone(), node.waits_for.clone());
             (phase, waits_for, node.reason.clone(), node.is_out)
         };
-        !self.phase.is_empty() && before.is_none_or(|before| said(before) != said(self))
+        !self.phase.is_empty() && before.is_none_or(|before| news(before) != news(self))
     }
 
     /// What a change is written as, where lines cannot be drawn over.
@@ -220,8 +220,8 @@ fn draw(
         String::new(),
         ink.paint(Tone::Strong, &cut(&heading.title, width)),
     ];
-    let told = heading.notes.iter();
-    lines.extend(told.map(|note| ink.paint(Tone::Soft, &cut(note, width))));
+    let remarks = heading.notes.iter();
+    lines.extend(remarks.map(|note| ink.paint(Tone::Soft, &cut(note, width))));
     lines.push(String::new());
     // Titles, the empty line at the end, and the line of the cursor.
     let room = size.lines.saturating_sub(lines.len() + 3).max(1);

@@ -58,7 +58,7 @@ pub fn decode(resource: &Resource) -> Result<Vec<u8>, Error> {
     let raw = source.map_or_else(|| Ok(Vec::new()), data_url)?;
     let bytes = match resource.compression.as_deref() {
         None | Some("") => raw,
-        // A file without a source is empty, whatever it is said to be compressed with.
+        // A file without a source is empty, whatever compression it names.
         Some("gzip") if source.is_none() => raw,
         Some("gzip") => gunzip(&raw)?,
         Some(other) => return Err(Error::Compression(other.to_owned())),
@@ -226,7 +226,7 @@ mod tests {
         encoder.finish().unwrap()
     }
 
-    /// The answers are those of `vincent-petithory/dataurl`, which OpenShift's MCO uses.
+    /// The expected values are those of `vincent-petithory/dataurl`, which OpenShift's MCO uses.
     #[test]
     fn data_urls_are_read_as_the_mco_reads_them() {
         for line in include_str!("../tests/fixtures/dataurl.jsonl").lines() {

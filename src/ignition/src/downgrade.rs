@@ -65,7 +65,7 @@ impl SpecVersion {
         matches!(self, Self::V3_3 | Self::V3_4 | Self::V3_5)
     }
 
-    /// The specification 3 that is asked for members: 2.2 is made of what 3.1 can say.
+    /// The specification 3 whose members are allowed: 2.2 is made of what 3.1 can say.
     const fn minor(self) -> u8 {
         match self {
             Self::V2_2 | Self::V3_1 => 1,

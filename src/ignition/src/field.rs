@@ -1,4 +1,4 @@
-//! Where in a configuration something is, and what is said about it.
+//! Where in a configuration something is, and a message about it.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use std::fmt;
 pub struct Warning {
     /// JSON path, such as `storage.files[3].mode`.
     pub field: String,
-    /// What is said about it.
+    /// The message about it.
     pub text: String,
 }
 

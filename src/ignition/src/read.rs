@@ -73,7 +73,7 @@ fn compare(read: &Value, printed: &Value, at: &str, lost: &mut Vec<String>) {
                 match printed.get(name) {
                     Some(printed) => compare(member, printed, &field, lost),
                     None if holds_nothing(member) => {}
-                    // Perhaps a known object, empty but for members that are not known.
+                    // Perhaps a supported object, empty but for unsupported members.
                     None if member.is_object() => compare(member, &json!({}), &field, lost),
                     None => lost.push(field),
                 }

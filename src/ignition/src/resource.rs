@@ -19,7 +19,7 @@ pub struct Resource {
     /// Headers sent with the request; only for `http` and `https`.
     #[serde(skip_serializing_if = "is_empty")]
     pub http_headers: Vec<HttpHeader>,
-    /// URL; only `data:` is known on a node.
+    /// URL; only `data:` is supported on a node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
     /// What the bytes, decompressed, are checked against.

@@ -103,10 +103,10 @@ pub struct Tls {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Timeouts {
-    /// Seconds until the headers of an answer.
+    /// Seconds until the headers of a response.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub http_response_headers: Option<i64>,
-    /// Seconds until the whole answer.
+    /// Seconds until the whole response.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub http_total: Option<i64>,
 }

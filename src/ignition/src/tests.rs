@@ -39,7 +39,7 @@ fn differs(config: &Value) -> Option<&'static str> {
     None
 }
 
-/// The answers are those of `coreos/ignition`, `config/v3_5`.
+/// The expected values are those of `coreos/ignition`, `config/v3_5`.
 #[test]
 fn what_ignition_refuses_is_refused() {
     let mut checked = 0;
@@ -64,7 +64,7 @@ fn what_ignition_refuses_is_refused() {
 fn each_refusal_names_field_and_value() {
     let unit =
         |unit: Value| json!({"ignition": {"version": "3.2.0"}, "systemd": {"units": [unit]}});
-    for (config, said) in [
+    for (config, message) in [
         (
             with_file(&json!({"path": "/etc/x", "mode": 0o1777})),
             "storage.files[0].mode: invalid mode 01777 for /etc/x, cannot exceed 0777",
@@ -116,7 +116,7 @@ fn each_refusal_names_field_and_value() {
             "parsing Ignition config failed: invalid version. Supported spec versions: 2.2,3.0,3.1,3.2,3.3,3.4,3.5 (ignition.version is \"three\")",
         ),
     ] {
-        assert_eq!(refused(&config), said);
+        assert_eq!(refused(&config), message);
     }
 }
 
@@ -288,7 +288,7 @@ fn what_is_printed_is_read_back() {
         assert_eq!(
             warnings
                 .iter()
-                .filter(|said| said.contains("left out"))
+                .filter(|message| message.contains("left out"))
                 .count(),
             0
         );

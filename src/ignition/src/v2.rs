@@ -1,7 +1,7 @@
 //! Configurations of specification 2.0 to 2.2, translated into 3.5, and 3.5 printed as 2.2.
 //!
 //! Specification 2 allows what 3 does not: the same file, unit or user twice. The last one wins, as
-//! it does on a host that follows the list; then each member is said in the words of specification
+//! it does on a host that follows the list; then each member is translated into specification
 //! 3.
 //!
 //! Source: `docs/reference/controller.md`, "Ignition versions"; `coreos/ign-converter`,

@@ -7,7 +7,7 @@ use super::{Error, Warning};
 /// The family a configuration belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Version {
-    /// `null` or `{}`: nothing is asked for.
+    /// `null` or `{}`: nothing is requested.
     Nothing,
     /// 2.0 to 2.2, all read as 2.2.
     Two,

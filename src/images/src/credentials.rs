@@ -12,7 +12,7 @@ use serde::Deserialize;
 ///
 /// Shape: the JSON of `~/.docker/config.json`, of `auth.json` and of a pull secret:
 /// `{"auths":{"quay.io/example":{"auth":"…"}}}`, in which `auth` is Base64 of `name:password`.
-/// Helpers and stores of credentials are not asked.
+/// Helpers and stores of credentials are not used.
 #[derive(Clone, Default)]
 pub struct Credentials {
     auths: BTreeMap<String, (String, String)>,

@@ -36,7 +36,7 @@ struct Form {
 /// Whether a manifest is a list of manifests.
 ///
 /// # Errors
-/// It is of a schema that is not known, or an image and a list at once: programs that take it for
+/// It is of an unsupported schema, or an image and a list at once: programs that take it for
 /// the one or the other would see different content under one digest.
 pub(crate) fn is_list(location: &ImageLocation, bytes: &[u8]) -> Result<bool, Error> {
     let unsupported = |form: String| Error::Form {

@@ -11,12 +11,12 @@ use crate::budget::Excess;
 /// What may go wrong with an image. Each message names the image.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A registry did not do what it was asked.
+    /// A request to a registry failed.
     #[error("image {image}: the registry could not be asked")]
     Registry {
         /// The image.
         image: String,
-        /// What the registry, or the way to it, said.
+        /// The error of the registry, or of the way to it.
         #[source]
         source: Box<OciDistributionError>,
     },
@@ -43,11 +43,11 @@ pub enum Error {
         what: &'static str,
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         #[source]
         source: io::Error,
     },
-    /// What came is not what was asked for.
+    /// The content is not the requested one.
     #[error("image {image}: {mismatch}")]
     Mismatch {
         /// The image.
@@ -75,14 +75,14 @@ pub enum Error {
         form: String,
     },
     /// A list has no image for a platform.
-    #[error("image {image}: none of its images is for {platform}; it has {known}")]
+    #[error("image {image}: none of its images is for {platform}; it has {available}")]
     Platform {
         /// The image.
         image: String,
-        /// What was asked for.
+        /// The requested platform.
         platform: String,
         /// What it has.
-        known: String,
+        available: String,
     },
     /// A layer cannot be read from its registry or from the disk.
     #[error("image {image}: layer {layer} cannot be read")]
@@ -153,7 +153,7 @@ pub enum Error {
     Make {
         /// What was made.
         what: String,
-        /// What the system said.
+        /// The error of the system.
         #[source]
         source: io::Error,
     },

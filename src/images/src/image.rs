@@ -51,7 +51,7 @@ pub struct List {
 /// An image, of which the manifest and the configuration are read.
 #[derive(Clone, Debug)]
 pub struct Image {
-    /// What was asked for.
+    /// The requested place.
     name: ImageLocation,
     /// The same place, by digest.
     location: ImageLocation,
@@ -67,7 +67,7 @@ impl Image {
     /// Reads an image's manifest and configuration; of a list those of this platform.
     ///
     /// # Errors
-    /// [`Error`]: it is not there, or not of a form that is known.
+    /// [`Error`]: it is not there, or not of a supported form.
     pub async fn open(
         stores: &Stores,
         location: &ImageLocation,
@@ -93,7 +93,7 @@ impl Image {
         let mut list = None;
         if is_list(location, &bytes)? {
             let index: ImageIndex = parse(location, "manifest", &bytes)?;
-            let known = index.manifests().iter().filter_map(|descriptor| {
+            let listed = index.manifests().iter().filter_map(|descriptor| {
                 let platform = descriptor.platform().as_ref()?;
                 let platform = Platform {
                     os: platform.os().to_string(),
@@ -101,21 +101,21 @@ impl Image {
                 };
                 Some((platform, descriptor))
             });
-            let known: Vec<(Platform, &Descriptor)> = known.collect();
+            let listed: Vec<(Platform, &Descriptor)> = listed.collect();
             let is_wanted = |of: &Platform| platform.is_none_or(|platform| of == platform);
-            let found = known.iter().find(|(of, _)| is_wanted(of));
+            let found = listed.iter().find(|(of, _)| is_wanted(of));
             let (_, descriptor) = found.ok_or_else(|| {
-                let known: Vec<String> = known.iter().map(|(of, _)| of.to_string()).collect();
+                let platforms: Vec<String> = listed.iter().map(|(of, _)| of.to_string()).collect();
                 Error::Platform {
                     image: location.to_string(),
                     platform: platform.map_or_else(|| "any".to_owned(), Platform::to_string),
-                    known: known.join(", "),
+                    available: platforms.join(", "),
                 }
             })?;
             let digest = digest_of(location, descriptor)?;
             list = Some(List {
                 digest: ImageDigest::of(&bytes),
-                platforms: known.iter().map(|(of, _)| of.clone()).collect(),
+                platforms: listed.iter().map(|(of, _)| of.clone()).collect(),
             });
             bytes = stores.manifest(&location.with_digest(&digest)).await?;
         }
@@ -157,7 +157,7 @@ impl Image {
         })
     }
 
-    /// What was asked for.
+    /// The requested place.
     pub fn name(&self) -> &ImageLocation {
         &self.name
     }

@@ -46,7 +46,7 @@ impl Layer {
     /// Reads a layer of an image.
     ///
     /// # Errors
-    /// It is not there, it is damaged, too large, or its form is not known.
+    /// It is not there, it is damaged, too large, or its form is not supported.
     pub async fn open(
         stores: &Stores,
         image: &Image,
@@ -60,7 +60,7 @@ impl Layer {
             });
         }
         let form = descriptor.media_type().to_string();
-        let is = |known: MediaType| known.as_ref() == form;
+        let is = |media_type: MediaType| media_type.as_ref() == form;
         let is_gzip = form == DOCKER_GZIP
             || is(MediaType::ImageLayerGzip)
             || is(MediaType::ImageLayerNonDistributableGzip);

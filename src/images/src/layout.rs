@@ -60,8 +60,8 @@ impl<'a> Layout<'a> {
                 .map_err(|error| self.layout(&format!("{error}")))
         });
         let mut digests = digests.collect::<Result<Vec<ImageDigest>, Error>>()?;
-        let mut known = std::collections::BTreeSet::new();
-        digests.retain(|digest| known.insert(digest.clone()));
+        let mut seen = std::collections::BTreeSet::new();
+        digests.retain(|digest| seen.insert(digest.clone()));
         Ok(digests)
     }
 
@@ -71,10 +71,10 @@ impl<'a> Layout<'a> {
         })?;
         let named = |descriptor: &&Descriptor| {
             let annotations = descriptor.annotations().as_ref();
-            let known = annotations
+            let listed = annotations
                 .and_then(|all| all.get(NAME))
                 .map(String::as_str);
-            name.is_none() || known == name
+            name.is_none() || listed == name
         };
         let mut found = index.manifests().iter().filter(named);
         let first = found.next().ok_or_else(|| Error::Missing {
@@ -153,13 +153,13 @@ impl<'a> Layout<'a> {
         // A manifest may have several names; an entry without one is only for a manifest that has
         // none.
         let has_digest = |other: &Descriptor| other.digest().to_string() == digest.as_str();
-        let known = |other: &Descriptor| {
+        let name_of = |other: &Descriptor| {
             let annotations = other.annotations().as_ref();
             annotations.and_then(|all| all.get(NAME)).cloned()
         };
         let is_listed = manifests.iter().any(has_digest);
-        manifests.retain(|other| match (name, known(other)) {
-            (Some(name), Some(known)) => known != name,
+        manifests.retain(|other| match (name, name_of(other)) {
+            (Some(name), Some(listed)) => listed != name,
             (Some(_), None) => !has_digest(other),
             (None, _) => true,
         });

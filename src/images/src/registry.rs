@@ -20,14 +20,14 @@ use crate::credentials::Credentials;
 use crate::document::{IMAGES, LISTS};
 use crate::error::Error;
 
-/// Forms of manifests that are asked for.
+/// Forms of manifests that are accepted.
 const MANIFESTS: [&str; 4] = [IMAGES[0], LISTS[0], IMAGES[1], LISTS[1]];
 
 /// How long a connection may take, and how long a registry may be silent: what `skopeo` waits for
 /// headers is 60 s.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Tags that are asked for at once. Registries may send fewer.
+/// Tags that are requested at once. Registries may send fewer.
 const TAGS: usize = 1000;
 
 /// Clients by registry and credentials: the library keeps one set of credentials a registry, and
@@ -73,8 +73,8 @@ impl Registries {
         };
         let registry = reference.resolve_registry().to_owned();
         let key = (registry.clone(), name);
-        let known = self.clients.lock().await.get(&key).cloned();
-        let client = match known {
+        let cached = self.clients.lock().await.get(&key).cloned();
+        let client = match cached {
             Some(client) => client,
             None => self
                 .connect(reference, &auth)
@@ -125,13 +125,13 @@ impl Registries {
         let failed = |source| Error::of_registry(repository.clone(), source);
         let (client, auth) = self.client(reference).await?;
         let mut tags: Vec<String> = Vec::new();
-        let mut known = HashSet::new();
+        let mut seen = HashSet::new();
         loop {
             let last = tags.last().map(String::as_str);
             let page = client.list_tags(reference, &auth, Some(TAGS), last).await;
             let page = page.map_err(failed)?.tags;
             let (before, count) = (tags.len(), page.len());
-            tags.extend(page.into_iter().filter(|tag| known.insert(tag.clone())));
+            tags.extend(page.into_iter().filter(|tag| seen.insert(tag.clone())));
             if tags.len() == before {
                 if count >= TAGS {
                     let text = "the registry repeats the first page of its tags".to_owned();
@@ -273,7 +273,7 @@ impl Registries {
     }
 }
 
-/// What the library found at the end of a stream: other bytes than were asked for.
+/// What the library found at the end of a stream: other bytes than were requested.
 fn mismatch(error: &std::io::Error) -> Option<DigestMismatch> {
     let error = error.get_ref()?.downcast_ref::<DigestError>()?;
     let DigestError::VerificationError { expected, actual } = error else {

@@ -102,7 +102,7 @@ pub fn split_line(line: &str) -> Vec<String> {
     words(line).collect()
 }
 
-/// An argument without what only groups its words. A boot loader that reads quotes writes them anew
+/// An argument without what only groups its words. A boot loader that reads quotes rewrites them
 /// for the kernel, around the whole argument: `a="b c"` comes as `"a=b c"`, which the kernel takes
 /// for the same.
 ///

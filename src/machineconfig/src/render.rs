@@ -105,7 +105,7 @@ pub enum Error {
     KernelDevel {
         /// The source that asks for `kernel-devel`.
         name: String,
-        /// The kernel asked for.
+        /// The requested kernel.
         kernel_type: KernelType,
     },
     /// The result cannot be stored.

@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 
 use ignition::{self, Warning};
 
-/// Extensions a host may be asked for. Source: `docs/reference/controller.md`, "Source checks".
+/// Extensions that may be requested of a host. Source: `docs/reference/controller.md`,
+/// "Source checks".
 const EXTENSIONS: [&str; 7] = [
     "two-node-ha",
     "ipsec",
@@ -23,7 +24,7 @@ const EXTENSIONS: [&str; 7] = [
 /// `spec.kernelType`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum KernelType {
-    /// `default`: the kernel of the OS; also where nothing is said.
+    /// `default`: the kernel of the OS; also where none is named.
     #[default]
     Default,
     /// `realtime`.
@@ -331,7 +332,7 @@ mod tests {
 
     #[test]
     fn each_refusal_names_the_field() {
-        for (spec, said) in [
+        for (spec, message) in [
             (
                 json!({"kernelType": "fast"}),
                 "spec.kernelType: kernelType=fast is invalid",
@@ -351,7 +352,7 @@ mod tests {
                 "spec.config: storage.files[0].path: path not absolute: \"etc/x\"",
             ),
         ] {
-            assert_eq!(Spec::parse(&spec).unwrap_err().to_string(), said);
+            assert_eq!(Spec::parse(&spec).unwrap_err().to_string(), message);
         }
     }
 

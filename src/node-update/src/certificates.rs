@@ -76,11 +76,15 @@ pub struct DesiredCertificates {
 }
 
 /// What a node should have by what its cluster tells it.
-pub fn desired(told: &ClusterCertificates<'_>) -> DesiredCertificates {
+pub fn desired(cluster: &ClusterCertificates<'_>) -> DesiredCertificates {
     let mut desired = DesiredCertificates::default();
     for (field, path, pem) in [
-        ("spec.kubeAPIServerServingCAData", KUBELET_CA, told.kubelet),
-        ("spec.cloudProviderCAData", CLOUD_CA, told.cloud),
+        (
+            "spec.kubeAPIServerServingCAData",
+            KUBELET_CA,
+            cluster.kubelet,
+        ),
+        ("spec.cloudProviderCAData", CLOUD_CA, cluster.cloud),
     ] {
         if pem.is_empty() {
             continue;
@@ -95,7 +99,7 @@ pub fn desired(told: &ClusterCertificates<'_>) -> DesiredCertificates {
             Err(why) => desired.refused.push(format!("{field} {why}")),
         }
     }
-    let secret = told.pull_secret;
+    let secret = cluster.pull_secret;
     if !secret.is_empty() {
         match pull::check(REGISTRY_SECRET, secret) {
             Ok(()) => desired.bundles.push(Bundle {
@@ -113,7 +117,7 @@ pub fn desired(told: &ClusterCertificates<'_>) -> DesiredCertificates {
         }
     }
     let mut registries: BTreeMap<String, Vec<u8>> = BTreeMap::new();
-    for RegistryCertificates { field, file, data } in &told.registries {
+    for RegistryCertificates { field, file, data } in &cluster.registries {
         let Some(host) = host(file) else {
             let why = "is no host of a registry";
             desired.refused.push(format!("{field}.file {file:?} {why}"));

@@ -154,8 +154,8 @@ pub(crate) fn rejections(desired: &Desired) -> Vec<Rejection> {
             rejections.push(Rejection::new(*subject, why));
         }
     }
-    let asked = files.iter().filter(|file| !file.is_own);
-    for DesiredFile { path, subject, .. } in asked {
+    let requested = files.iter().filter(|file| !file.is_own);
+    for DesiredFile { path, subject, .. } in requested {
         // The force file is rejected by a rule of its own.
         let why = why_not_writable(path).filter(|_| path != FORCE_FILE);
         let why = why.or_else(|| is_dropin(path).then(|| format!("{path} belongs to Slipway")));

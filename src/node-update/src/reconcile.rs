@@ -1,4 +1,4 @@
-//! Whether a host can go from one MachineConfig to another without being installed anew.
+//! Whether a host can go from one MachineConfig to another without being reinstalled.
 //!
 //! Source: `docs/reference/daemon.md`, "Rejected changes"; `docs/reference/controller.md`,
 //! "Reconcilability". The texts are those of OpenShift's MCO.
@@ -181,13 +181,13 @@ fn passwd(old: &Config, new: &Config, rejections: &mut Vec<Rejection>) {
         reject(Subject::User(index), Some(Member::Name), why);
     } else if let Some(core) = users.last() {
         let subject = Subject::User(users.len() - 1);
-        let known = PasswdUser {
+        let expected = PasswdUser {
             name: core.name.clone(),
             ssh_authorized_keys: core.ssh_authorized_keys.clone(),
             password_hash: core.password_hash.clone(),
             ..PasswdUser::default()
         };
-        if *core != known {
+        if *core != expected {
             let why = "SSH keys and password hash are not reconcilable";
             reject(subject, None, why);
         } else if core.password_hash.is_none() && core.ssh_authorized_keys.is_empty() {

@@ -68,8 +68,8 @@ mod tests {
         };
         assert_eq!(UpdateSettings::read(&spec).unwrap().exempt, exempt);
         let policies = |policies: Value| json!({ "status": { "nodeDisruptionPolicyStatus": { "clusterPolicies": policies } } });
-        let known = json!({ "files": [{ "path": "/etc/a", "actions": [{ "type": "None" }] }] });
-        let read = UpdateSettings::read(&policies(known)).unwrap();
+        let harmless = json!({ "files": [{ "path": "/etc/a", "actions": [{ "type": "None" }] }] });
+        let read = UpdateSettings::read(&policies(harmless)).unwrap();
         assert_eq!(read.policies.files.len(), 1);
         let broken = json!({ "files": [{ "path": "/etc/a", "actions": [{ "type": "Dance" }] }] });
         let error = UpdateSettings::read(&policies(broken))

@@ -20,7 +20,7 @@ mod progress;
 #[cfg(test)]
 mod tests;
 
-pub use evict::{EvictionAnswer, try_eviction};
+pub use evict::{EvictionResponse, try_eviction};
 pub use filter::{Pod, PodController, PodName, Skip, Verdict, judge};
 pub use progress::{Blocked, Progress};
 
@@ -33,7 +33,7 @@ pub fn pods_of(node: &str) -> String {
     format!("{pods}?fieldSelector=spec.nodeName%3D{}", escape(node))
 }
 
-/// First and longest wait after an answer that says nothing about the pod: no connection, an
+/// First and longest wait after a response without a decision on the pod: no connection, an
 /// internal error.
 const TROUBLE_RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
 
@@ -42,7 +42,7 @@ const TROUBLE_RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::f
 /// others were evicted: a controller that names the node itself makes pods there without end.
 const LATE_PODS: u32 = 3;
 
-/// How long one watch of the node's pods is asked to last; then they are listed again.
+/// How long one watch of the node's pods lasts; then they are listed again.
 const WATCH_LENGTH: Duration = Duration::from_mins(5);
 
 /// A drain of one node.
@@ -84,7 +84,7 @@ struct Leaver {
 struct Refusal {
     budget: Option<String>,
     message: String,
-    /// When the API server wants to be asked again, at the earliest.
+    /// When the eviction may be requested again, at the earliest.
     not_before: Instant,
 }
 
@@ -188,11 +188,11 @@ impl Drain<'_> {
 
     /// Takes over what a list says: new pods are judged, those not in it are gone.
     fn adopt(&self, leavers: &mut Leavers, pods: &[Pod]) {
-        let known = leavers.pods.len();
+        let before = leavers.pods.len();
         leavers
             .pods
             .retain(|uid, _| pods.iter().any(|pod| pod.uid == *uid));
-        if leavers.pods.len() < known {
+        if leavers.pods.len() < before {
             leavers.moved();
         }
         for pod in pods {
@@ -255,30 +255,30 @@ impl Drain<'_> {
             .map(|(uid, leaver)| (uid.clone(), leaver.name.clone()))
             .collect();
         for (uid, name) in due {
-            let answer = evict::evict(self.access, &name, &uid).await;
-            match &answer {
-                EvictionAnswer::Accepted => tracing::info!(pod = %name, "evicting pod"),
-                EvictionAnswer::Gone => tracing::info!(pod = %name, "pod has left"),
-                EvictionAnswer::Blocked { message, .. } => {
+            let response = evict::evict(self.access, &name, &uid).await;
+            match &response {
+                EvictionResponse::Accepted => tracing::info!(pod = %name, "evicting pod"),
+                EvictionResponse::Gone => tracing::info!(pod = %name, "pod has left"),
+                EvictionResponse::Blocked { message, .. } => {
                     tracing::info!(pod = %name, reason = %message, "pod may not be evicted yet");
                 }
-                EvictionAnswer::Trouble(message) => {
+                EvictionResponse::Trouble(message) => {
                     tracing::warn!(pod = %name, error = %message, "cannot evict pod yet");
                 }
             }
-            let stage = match answer {
-                EvictionAnswer::Gone => {
+            let stage = match response {
+                EvictionResponse::Gone => {
                     retry.reset();
                     leavers.pods.remove(&uid);
                     leavers.moved();
                     continue;
                 }
-                EvictionAnswer::Accepted => {
+                EvictionResponse::Accepted => {
                     retry.reset();
                     leavers.moved();
                     Stage::Terminating
                 }
-                EvictionAnswer::Blocked {
+                EvictionResponse::Blocked {
                     budget,
                     message,
                     retry_after,
@@ -292,7 +292,7 @@ impl Drain<'_> {
                     };
                     Stage::Due(leavers.next_attempt(&refusal), Some(refusal))
                 }
-                EvictionAnswer::Trouble(message) => {
+                EvictionResponse::Trouble(message) => {
                     let not_before = Instant::now() + retry.next_delay();
                     let refusal = Refusal {
                         budget: None,

@@ -35,7 +35,7 @@ pub struct Node {
 pub struct Ready {
     /// Whether its status is `True`.
     pub is_true: bool,
-    /// `lastHeartbeatTime`: when the kubelet last said so.
+    /// `lastHeartbeatTime`: when the kubelet last reported it.
     pub heartbeat: Option<Timestamp>,
 }
 

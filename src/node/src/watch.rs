@@ -15,8 +15,8 @@ use cluster::access::{Access, SILENCE};
 use cluster::path;
 use cluster::wire::{self, ObjectEvent};
 
-/// How long one watch is asked to last, at most. The API server ends it then and we resume where we
-/// were: one request in half of that time and more.
+/// How long one watch lasts, at most. The API server ends it then and we resume where we were:
+/// one request in half of that time and more.
 const LENGTH: Duration = Duration::from_hours(2);
 
 /// First and longest wait before a failed watch is opened again.
@@ -90,7 +90,7 @@ async fn follow(
             // Its position may be ahead of the API server, as after its store was restored: then no
             // event comes until the server reaches it. A watch without a position starts with the
             // Node as it is.
-            tracing::warn!(node = name, "watch fell silent, opening it anew");
+            tracing::warn!(node = name, "watch fell silent, opening it again");
             *position = None;
             return Ok(());
         };

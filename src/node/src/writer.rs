@@ -28,9 +28,9 @@ const SETTLE: Duration = Duration::from_millis(20);
 /// First and longest wait before a failed patch is sent again.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
-/// How long an answer to us is believed over a watch that shows an older Node: after that the watch
-/// has it, or the API server's store was restored to before it. As long as a silent watch is waited
-/// for.
+/// How long a response to us is believed over a watch that shows an older Node: after that the
+/// watch has it, or the API server's store was restored to before it. As long as a silent watch is
+/// waited for.
 const CATCHES_UP: Duration = Duration::from_mins(6);
 
 /// A change of a Node's annotations and `unschedulable`.
@@ -94,7 +94,7 @@ pub enum Error {
     Refused {
         /// The Node.
         node: String,
-        /// Its answer.
+        /// Its response.
         source: Arc<wire::Error>,
     },
     /// The writer ended first.
@@ -157,7 +157,7 @@ impl NodeWriter {
         &self,
         decide: impl Fn(&Node) -> Change + Send + 'static,
     ) -> Result<Arc<Node>, Error> {
-        let (done, answer) = oneshot::channel();
+        let (done, written) = oneshot::channel();
         let order = Order {
             decide: Box::new(decide),
             done,
@@ -165,7 +165,7 @@ impl NodeWriter {
         if self.orders.send(order).await.is_err() {
             return Err(self.ended());
         }
-        match answer.await {
+        match written.await {
             Ok(Ok(node)) => Ok(node),
             Ok(Err(source)) => Err(Error::Refused {
                 node: self.node.clone(),
@@ -196,7 +196,7 @@ struct Worker {
     seen: watch::Receiver<ObservedNode>,
     queue: mpsc::Receiver<Order>,
     waiting: Vec<Order>,
-    /// The last answer to us, and when it came: newer than the watch until that catches up.
+    /// The last response to us, and when it came: newer than the watch until that catches up.
     written: Option<(Arc<Node>, Instant)>,
 }
 
@@ -211,20 +211,20 @@ impl Worker {
     async fn work(&mut self) {
         let mut retry = Backoff::new(RETRY.0, RETRY.1);
         while self.collect(SETTLE).await {
-            let Some(known) = self.known().await else {
+            let Some(newest) = self.newest().await else {
                 return;
             };
             self.waiting.retain(|order| !order.done.is_closed());
-            let mut wanted = known.as_ref().clone();
+            let mut wanted = newest.as_ref().clone();
             for order in &self.waiting {
                 (order.decide)(&wanted).apply(&mut wanted);
             }
-            let result = match difference(&known, &wanted) {
+            let result = match difference(&newest, &wanted) {
                 Some(patch) => self.send(&patch).await,
-                None => Ok(known),
+                None => Ok(newest),
             };
             if result.as_ref().is_err_and(wire::Error::is_conflict) {
-                // It is another than was known: decided anew, from what it is.
+                // The Node differs from the observed one: decide again, from what it is.
                 self.read().await;
             }
             match result {
@@ -269,7 +269,7 @@ impl Worker {
 
     /// The newest state of the Node: what we wrote, or what the watch saw since. Waits until there
     /// is one.
-    async fn known(&mut self) -> Option<Arc<Node>> {
+    async fn newest(&mut self) -> Option<Arc<Node>> {
         let seen = match self.seen.wait_for(Option::is_some).await {
             Ok(seen) => seen.clone()?,
             Err(_) => return None,
@@ -294,7 +294,7 @@ impl Worker {
         match self.access.get::<Node>(&self.path()).await {
             Ok(node) => self.written = Some((Arc::new(node), Instant::now())),
             Err(error) => {
-                tracing::debug!(node = %self.node, error = %Chain(&error), "cannot read the node anew");
+                tracing::debug!(node = %self.node, error = %Chain(&error), "cannot read the node again");
             }
         }
     }

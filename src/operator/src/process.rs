@@ -40,7 +40,7 @@ const PACE: Pace = Pace {
     retry: (Duration::from_millis(500), Duration::from_mins(1)),
 };
 
-/// How long running reconciles may take to end after the process was asked to stop.
+/// How long running reconciles may take to end after the request to stop.
 const GRACE: Duration = Duration::from_secs(20);
 
 /// How long a controller may take for its last word.
@@ -153,9 +153,9 @@ impl<K: Key> Operator<K> {
             // The loop has ended: no reader is left.
             drop(wakes.send(woken));
         });
-        let known = cache.clone();
+        let watched = cache.clone();
         self.watches.push(Watch {
-            has_synced: Box::new(move || known.has_synced()),
+            has_synced: Box::new(move || watched.has_synced()),
             follow: Box::pin(follow(self.access.to_client(), scope, cache.clone())),
         });
         self

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
 
-/// The longest time for which an event or an answer is left unread.
+/// The longest time for which an event or a response is left unread.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Whether a heartbeat was read since the last pause.

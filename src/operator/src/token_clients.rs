@@ -21,24 +21,24 @@ const KEPT: Duration = Duration::from_mins(1);
 pub struct TokenClients {
     access: Arc<Access>,
     /// The last token that was allowed, and when.
-    known: Mutex<Option<(String, Instant)>>,
+    allowed: Mutex<Option<(String, Instant)>>,
 }
 
 impl TokenClients {
-    /// None is known yet. The identity may create `TokenReviews` and `SubjectAccessReviews`.
+    /// None is allowed yet. The identity may create `TokenReviews` and `SubjectAccessReviews`.
     pub const fn new(access: Arc<Access>) -> Self {
         Self {
             access,
-            known: Mutex::const_new(None),
+            allowed: Mutex::const_new(None),
         }
     }
 
     async fn verdict(&self, token: &str) -> MetricsVerdict {
-        let mut known = self.known.lock().await;
-        let is_known = known
+        let mut allowed = self.allowed.lock().await;
+        let is_cached = allowed
             .as_ref()
-            .is_some_and(|(known, since)| known == token && since.elapsed() < KEPT);
-        if is_known {
+            .is_some_and(|(allowed, since)| allowed == token && since.elapsed() < KEPT);
+        if is_cached {
             return MetricsVerdict::Allowed;
         }
         let verdict = self.review(token).await.unwrap_or_else(|error| {
@@ -46,7 +46,7 @@ impl TokenClients {
             MetricsVerdict::Unavailable
         });
         if verdict == MetricsVerdict::Allowed {
-            *known = Some((token.to_owned(), Instant::now()));
+            *allowed = Some((token.to_owned(), Instant::now()));
         }
         verdict
     }
@@ -115,7 +115,7 @@ mod tests {
             let path = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
             Call::post(path, body, Reply::ok(reply))
         };
-        let known = json!({ "authenticated": true, "user": { "username": "u" } });
+        let allowed = json!({ "authenticated": true, "user": { "username": "u" } });
         let calls = vec![
             of("a", json!({})),
             of(
@@ -123,12 +123,12 @@ mod tests {
                 json!({ "authenticated": false, "user": { "username": "u" } }),
             ),
             of("a", json!({ "authenticated": true })),
-            of("a", known.clone()),
+            of("a", allowed.clone()),
             access(false),
             review("a", Reply::failure(500, "InternalError", "no")),
-            of("a", known.clone()),
+            of("a", allowed.clone()),
             access(true),
-            of("b", known),
+            of("b", allowed),
             access(false),
         ];
         let (script, client) = Script::start(calls);

@@ -26,18 +26,18 @@ use tokio::time::Instant;
 
 use self::reader::KindReader;
 
-/// Objects asked for at once: a page of Nodes is 1.5 MB of text, and its objects take several times
+/// Objects requested at once: a page of Nodes is 1.5 MB of text, and its objects take several times
 /// that until they are parsed.
 const PAGE: u32 = 100;
 
-/// How long one watch is asked to last: as long as the API server lets one last at least, where it
-/// is not asked. A silent connection ends sooner ([`cluster::access::SILENCE`]).
+/// The requested length of one watch: the shortest that the API server chooses where none is
+/// requested. A silent connection ends sooner ([`cluster::access::SILENCE`]).
 const WATCH: Duration = Duration::from_mins(30);
 
 /// A watch that lasted so long ended because its time was over.
 const TIME: Duration = WATCH.saturating_sub(Duration::from_secs(5));
 
-/// First and longest pause before a kind is asked for again that the API server does not serve.
+/// First and longest pause before a kind is requested again that the API server does not serve.
 const UNKNOWN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(5));
 
 /// First and longest pause between attempts. Source: those of client-go.
@@ -48,7 +48,7 @@ pub trait Watched: CachedKind {
     /// The object as the API server sends it; `PartialObjectMeta<T>` where its metadata is enough.
     type Object: Resource<DynamicType = ()> + Clone + fmt::Debug + DeserializeOwned + Send + 'static;
 
-    /// The form in which the API server is asked for objects.
+    /// The form in which objects are requested.
     const FORM: WatchForm<Self::Entry> = WatchForm::Whole;
 
     /// Keeps what is needed of an object. The rest is dropped at once: of a Node, nine tenths.
@@ -263,7 +263,7 @@ impl<K: Watched> Follower<'_, K> {
         }
     }
 
-    /// Notes that the API server does not serve the kind; once, however often it is asked for.
+    /// Notes that the API server does not serve the kind; once, however often it is requested.
     fn has_none(&self) {
         let table = self.cache.table();
         if !table.has_synced() || table.values().next().is_some() {
@@ -308,7 +308,7 @@ impl<K: Watched> Follower<'_, K> {
                 }
                 Some(Ok(ObjectEvent::Bookmark(version))) => *position = version,
                 // One object that cannot be read does not keep the others.
-                Some(Err(error @ Error::Answer { .. })) => {
+                Some(Err(error @ Error::Response { .. })) => {
                     warn::<K>(&error);
                     continue;
                 }
@@ -323,7 +323,7 @@ impl<K: Watched> Follower<'_, K> {
         }
     }
 
-    /// Whether the next watch may begin at a position, once the API server answers: it has reached
+    /// Whether the next watch may begin at a position, once the API server responds: it has reached
     /// that, and serves the kind.
     async fn can_go_on(&self, position: &str, pace: &mut Backoff) -> bool {
         loop {

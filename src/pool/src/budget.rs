@@ -48,7 +48,7 @@ pub fn budget(
         pool: pool.to_owned(),
         fault,
     };
-    let asked = match max_unavailable {
+    let configured = match max_unavailable {
         None => 1,
         Some(IntOrString::Int(number)) => {
             usize::try_from(*number).map_err(|_| invalid(Fault::Number(*number)))?
@@ -64,7 +64,7 @@ pub fn budget(
     } else {
         MOST_AT_ONCE
     };
-    Ok(NonZeroUsize::new(asked.min(limit)).unwrap_or(NonZeroUsize::MIN))
+    Ok(NonZeroUsize::new(configured.min(limit)).unwrap_or(NonZeroUsize::MIN))
 }
 
 fn parse_percentage(text: &str, size: usize) -> Option<usize> {

@@ -28,7 +28,7 @@ pub struct RoundClaim {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub rejected: BTreeMap<String, String>,
     /// The step of the rollout policy that was seen to work last, by pool: a restart of the
-    /// controller does not begin its time anew.
+    /// controller does not restart its time.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub seen: BTreeMap<String, StepSeen>,
 }

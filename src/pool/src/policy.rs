@@ -1,7 +1,7 @@
 //! The steps of a rollout: when it starts, which nodes go before others, and how long these work
 //! until the others follow.
 //!
-//! All of it is computed anew from the policy, the nodes, the time and one observation: when a
+//! All of it is computed each time from the policy, the nodes, the time and one observation: when a
 //! controller first saw the nodes of a step work in their configuration. What nodes write about
 //! that themselves does not count.
 //!
@@ -256,7 +256,7 @@ impl RolloutPolicy {
             if step.nodes.iter().any(|node| goes(node))
                 && gate.seen.as_ref().is_some_and(|seen| seen.step >= number)
             {
-                // Another node takes part in the step: it begins anew.
+                // Another node takes part in the step: it restarts.
                 gate.seen = None;
             }
             gate.wakes = match &wait {

@@ -165,9 +165,9 @@ pub fn decide_beside(
     };
     let mut gate = PolicyGate::default();
     if let (Some(policy), Some(target), Ok(_), None) = (policy, target, &blanket, returns_to) {
-        let known = decision.seen.take();
-        gate = policy.gate(target, members, &pool.facts, known.as_ref(), now);
-        decision.is_seen_anew = gate.seen.is_some() && gate.seen != known;
+        let observed = decision.seen.take();
+        gate = policy.gate(target, members, &pool.facts, observed.as_ref(), now);
+        decision.is_seen_anew = gate.seen.is_some() && gate.seen != observed;
         decision.seen = gate.seen.take();
     }
     let mut waiting = Vec::new();

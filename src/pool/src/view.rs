@@ -166,19 +166,19 @@ fn labels(selector: Option<&LabelSelector>) -> BTreeMap<String, String> {
     let Some(selector) = selector else {
         return BTreeMap::new();
     };
-    let asked = selector
+    let requirements = selector
         .match_expressions
         .iter()
         .flatten()
-        .filter_map(|asked| {
-            let values = asked.values.as_deref().unwrap_or_default();
-            match (asked.operator.as_str(), values) {
-                ("In", [value]) => Some((asked.key.clone(), value.clone())),
-                ("Exists", _) => Some((asked.key.clone(), String::new())),
+        .filter_map(|requirement| {
+            let values = requirement.values.as_deref().unwrap_or_default();
+            match (requirement.operator.as_str(), values) {
+                ("In", [value]) => Some((requirement.key.clone(), value.clone())),
+                ("Exists", _) => Some((requirement.key.clone(), String::new())),
                 _ => None,
             }
         });
-    asked
+    requirements
         .chain(selector.match_labels.clone().unwrap_or_default())
         .collect()
 }

@@ -266,7 +266,7 @@ impl Operator<'_> {
         problems: &mut Vec<AssemblyProblem>,
     ) {
         let images = self.images(request, references, problems);
-        // Which images it names, and so which versions these carry, is not known.
+        // Which images it names, and so which versions these carry, is undetermined.
         let is_broken = self.references.is_none() && self.files.contains_key(REFERENCES_FILE);
         for (file, bytes) in self.files {
             if file == REFERENCES_FILE {

@@ -87,8 +87,8 @@ impl Capabilities {
         gates: &Names,
     ) -> Self {
         let known = members(CURRENT_SET, gates);
-        let mut asked = members(baseline, gates);
-        asked.extend(
+        let mut requested = members(baseline, gates);
+        requested.extend(
             additional
                 .iter()
                 .filter(|name| exists(name, gates))
@@ -96,12 +96,12 @@ impl Capabilities {
         );
         let kept = before.union(always).filter(|name| exists(name, gates));
         let implied: Names = kept
-            .filter(|name| !asked.contains(*name))
+            .filter(|name| !requested.contains(*name))
             .cloned()
             .collect();
         Self {
             known,
-            enabled: asked.union(&implied).cloned().collect(),
+            enabled: requested.union(&implied).cloned().collect(),
             implied,
         }
     }

@@ -53,15 +53,15 @@ pub enum Error {
     OtherDigest {
         /// What it is about.
         claimed: ImageDigest,
-        /// What was asked for.
+        /// The requested one.
         expected: ImageDigest,
     },
-    /// It was signed under another name than was asked for.
+    /// It was signed under another name than the requested one.
     #[error("it was signed as {claimed:?}, and not as {expected:?}")]
     OtherReference {
         /// The name that it was signed under.
         claimed: String,
-        /// What was asked for.
+        /// The requested one.
         expected: String,
     },
 }
@@ -164,7 +164,7 @@ impl Claim {
         crate::json::print_line(&wire)
     }
 
-    /// Whether it is about this image, and signed under this name if one is asked for.
+    /// Whether it is about this image, and signed under this name if one is required.
     ///
     /// # Errors
     /// [`Error::OtherDigest`], [`Error::OtherReference`].

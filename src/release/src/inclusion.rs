@@ -35,9 +35,9 @@ pub struct Cluster {
     pub feature_set: String,
     /// Feature gates that are on.
     pub gates: BTreeSet<String>,
-    /// Major version of the release; none: not known, and then not asked.
+    /// Major version of the release; none: undetermined, and then not checked.
     pub major: Option<u64>,
-    /// Its capabilities; none: not asked.
+    /// Its capabilities; none: not checked.
     pub capabilities: Option<Capabilities>,
     /// Objects that its administrators have put out of management.
     pub overrides: BTreeSet<ObjectId>,
@@ -204,9 +204,9 @@ impl Cluster {
         let capabilities = self.capabilities.as_ref()?;
         let names = capability::named(annotation);
         let outside = |of: &BTreeSet<String>| names.difference(of).cloned().collect::<Vec<_>>();
-        // What an update has turned on is known, whatever it is called.
-        let known = &capabilities.known | &capabilities.enabled;
-        let (unknown, disabled) = (outside(&known), outside(&capabilities.enabled));
+        // What an update has turned on is recognized, whatever it is called.
+        let recognized = &capabilities.known | &capabilities.enabled;
+        let (unknown, disabled) = (outside(&recognized), outside(&capabilities.enabled));
         if !unknown.is_empty() {
             return Some(Exclusion::UnknownCapabilities(unknown));
         }

@@ -54,7 +54,7 @@ pub enum Error {
     /// It is not YAML, or not JSON if the file is named so.
     #[error("line {line}: {message}")]
     Syntax {
-        /// Line, from 1; 0 where it is not known.
+        /// Line, from 1; 0 where it is undetermined.
         line: u64,
         /// What is wrong there.
         message: String,

@@ -37,7 +37,7 @@ pub struct Metadata {
     pub previous: BTreeSet<Version>,
     /// Releases that this one may be updated to.
     pub next: BTreeSet<Version>,
-    /// What else is known of it, by key.
+    /// Its other metadata, by key.
     pub metadata: BTreeMap<String, String>,
     /// Keys of `metadata` whose value is no text, and which are left out there.
     pub not_text: BTreeSet<String>,

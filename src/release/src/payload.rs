@@ -60,13 +60,13 @@ pub enum Error {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the content has digest {found}, and {expected} was asked for")]
 pub struct DigestMismatch {
-    /// What was asked for.
+    /// The requested digest.
     pub expected: ImageDigest,
     /// What came.
     pub found: ImageDigest,
 }
 
-/// Holds bytes against the digest that they were asked for by.
+/// Holds bytes against the digest that they were requested by.
 ///
 /// # Errors
 /// [`DigestMismatch`].

@@ -149,7 +149,7 @@ pub enum TaskState {
         reason: String,
         /// Why, for people.
         message: String,
-        /// Since when, if that is known.
+        /// Since when, if that was recorded.
         since: Option<Timestamp>,
     },
     /// It is as it must be.
@@ -187,14 +187,14 @@ impl ProgressRecord {
         let omitted_steps = steps.len().saturating_sub(STEPS);
         steps.truncate(STEPS);
         for (step, is_begun) in &mut steps {
-            let known = before.and_then(|before| before.step(&step.run_level, &step.component));
-            if let Some(known) = known {
-                step.earlier_secs.clone_from(&known.earlier_secs);
+            let earlier = before.and_then(|before| before.step(&step.run_level, &step.component));
+            if let Some(earlier) = earlier {
+                step.earlier_secs.clone_from(&earlier.earlier_secs);
             }
-            if let Some(known) = known.filter(|_| same.is_some()) {
-                step.started = known.started;
-                step.ended = known.ended;
-                step.done = step.done.max(known.done).min(step.manifests);
+            if let Some(earlier) = earlier.filter(|_| same.is_some()) {
+                step.started = earlier.started;
+                step.ended = earlier.ended;
+                step.done = step.done.max(earlier.done).min(step.manifests);
             }
             step.advance(*is_begun, pass, now);
         }
@@ -319,10 +319,10 @@ fn waits(same: Option<&ProgressRecord>, pass: &PassProgress, now: Timestamp) -> 
     let cut = |text: &str| text.chars().take(TEXT_CHARS).collect::<String>();
     let one = |task: &TaskProgress| {
         let object = cut(&task.object);
-        let known = same.and_then(|same| same.waits.iter().find(|wait| wait.object == object));
+        let earlier = same.and_then(|same| same.waits.iter().find(|wait| wait.object == object));
         match &task.state {
             TaskState::Done => None,
-            TaskState::Pending | TaskState::Started => known.cloned(),
+            TaskState::Pending | TaskState::Started => earlier.cloned(),
             TaskState::Waits {
                 reason,
                 message,
@@ -333,7 +333,10 @@ fn waits(same: Option<&ProgressRecord>, pass: &PassProgress, now: Timestamp) -> 
                 component: task.component.clone(),
                 reason: cut(reason),
                 message: cut(message),
-                since: known.map(|known| known.since).or(*since).unwrap_or(now),
+                since: earlier
+                    .map(|earlier| earlier.since)
+                    .or(*since)
+                    .unwrap_or(now),
             }),
         }
     };

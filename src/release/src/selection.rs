@@ -21,7 +21,7 @@ pub const MAJOR_VERSION: &str = "release.openshift.io/major-version";
 /// Source: `docs/reference/cvo.md`, "Manifest filters".
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selection<'a> {
-    /// Cluster profiles; one of them is needed, so that without any no cluster is asked for.
+    /// Cluster profiles; one of them is needed, so that without any no cluster is selected.
     pub profiles: BTreeSet<&'a str>,
     /// Feature sets, of which the cluster's is one; none: any.
     pub feature_sets: Option<BTreeSet<&'a str>>,

@@ -129,18 +129,18 @@ impl Versions {
                 |byte: &&u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || **byte == b'-';
             let length = component.iter().take_while(is_inner).count();
             let name = String::from_utf8_lossy(component.get(..length)?).into_owned();
-            let known = self.components.get(&name);
+            let component = self.components.get(&name);
             if let Some(images) = self.inconsistent.get(&name) {
                 inconsistent.get_or_insert((name, images));
                 return None;
             }
-            let Some(known) = known else {
+            let Some(component) = component else {
                 unknown.insert(name);
                 return None;
             };
             Some((
                 VERSION.len() + 1 + length,
-                known.version.to_string().into_bytes(),
+                component.version.to_string().into_bytes(),
             ))
         });
         if unknown.contains("") {

@@ -45,9 +45,9 @@ pub struct UpdateGraph {
 /// A release in the graph.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct UpdateNode {
-    /// Pull spec of its image; empty for a release of which only the version is known.
+    /// Pull spec of its image; empty for a release of which only the version is there.
     pub payload: String,
-    /// What else is known of it, by key.
+    /// Its other metadata, by key.
     pub metadata: BTreeMap<String, String>,
 }
 
@@ -87,7 +87,7 @@ pub struct UpdateRisk {
 pub enum RiskRule {
     /// All of them.
     Always,
-    /// Those whose own metrics answer this query with one sample of 1.
+    /// Those whose own metrics respond to this query with one sample of 1.
     PromQl(String),
     /// A rule that this program does not know, or that contradicts itself. Clients pass over it.
     Unknown {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use release::ImageDigest;
 
-/// The highest number that is asked for.
+/// The highest number that is requested.
 const LAST: u32 = 9;
 
 /// Largest signature that is read. One is some hundred bytes to some kilobytes.
@@ -24,7 +24,7 @@ pub enum Error {
         what: &'static str,
         /// The path.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         #[source]
         source: io::Error,
     },

@@ -27,7 +27,7 @@ pub struct Unverified {
 
 /// Holds signatures against an image's digest: each keyring needs one that is valid, as of `now`.
 ///
-/// The name that an image was signed under counts only if one is asked for.
+/// The name that an image was signed under counts only if one is required.
 ///
 /// # Errors
 /// [`Unverified`]; also where there is no keyring.
@@ -93,14 +93,14 @@ fn one(
     Ok((signed.fingerprint, claim))
 }
 
-/// An error with its causes; one that is said already is passed over.
+/// An error with its causes; one that is in the text already is passed over.
 fn whole(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {
-        let said = cause.to_string();
-        if !text.contains(&said) {
-            text.extend([": ", &said]);
+        let message = cause.to_string();
+        if !text.contains(&message) {
+            text.extend([": ", &message]);
         }
         next = cause.source();
     }

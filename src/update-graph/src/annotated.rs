@@ -1,6 +1,6 @@
 //! The graph of releases with the graph data applied, of one architecture.
 //!
-//! Ends of edges are numbers inside: a channel is cut out of it for each of a hundred answers.
+//! Ends of edges are numbers inside: a channel is cut out of it for each of a hundred responses.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash as _, Hasher};
@@ -178,7 +178,7 @@ impl AnnotatedGraph {
 /// Ends of an edge.
 type Ends<'a> = (&'a Version, &'a Version);
 
-/// What of a graph is in a channel. The channel's answer is made of this and of nothing else.
+/// What of a graph is in a channel. The channel's response is built from this and nothing else.
 #[derive(Hash)]
 struct ChannelCut<'a> {
     nodes: Vec<(&'a Version, &'a UpdateNode)>,
@@ -245,11 +245,11 @@ impl Work<'_> {
                 .into_iter()
                 .flatten()
             {
-                let known = node.metadata.entry(key.clone()).or_default();
-                if !known.is_empty() {
-                    known.push(',');
+                let joined = node.metadata.entry(key.clone()).or_default();
+                if !joined.is_empty() {
+                    joined.push(',');
                 }
-                known.push_str(value);
+                joined.push_str(value);
             }
         }
     }
@@ -379,9 +379,9 @@ impl Work<'_> {
             } else {
                 BlockEffect::Blocks
             };
-            let known = self.blocks.entry(blocked.file.clone());
-            let known = known.or_insert(BlockEffect::Nothing);
-            *known = effect.max(known.clone());
+            let strongest = self.blocks.entry(blocked.file.clone());
+            let strongest = strongest.or_insert(BlockEffect::Nothing);
+            *strongest = effect.max(strongest.clone());
         }
         edges
     }
@@ -400,9 +400,9 @@ impl Work<'_> {
             let Some(risk) = &blocked.risk else { continue };
             for target in self.targets(blocked) {
                 for edge in self.blocked(target, blocked) {
-                    let known = risks.entry(edge).or_default();
-                    if known.iter().all(|other| other.name != risk.name) {
-                        known.push(risk);
+                    let listed = risks.entry(edge).or_default();
+                    if listed.iter().all(|other| other.name != risk.name) {
+                        listed.push(risk);
                     }
                 }
             }

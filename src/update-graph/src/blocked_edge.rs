@@ -43,8 +43,8 @@ pub(crate) struct Expressions(BTreeMap<String, Arc<Regex>>);
 
 impl Expressions {
     fn compile(&mut self, text: &str) -> Result<Arc<Regex>, regex::Error> {
-        if let Some(known) = self.0.get(text) {
-            return Ok(Arc::clone(known));
+        if let Some(parsed) = self.0.get(text) {
+            return Ok(Arc::clone(parsed));
         }
         let compiled = RegexBuilder::new(text).size_limit(REGEX_BYTES).build()?;
         let compiled = Arc::new(compiled);

@@ -40,7 +40,7 @@ pub enum Error {
     /// A file that each repository has is missing.
     #[error("there is no file {0}")]
     Missing(&'static str),
-    /// The layout is of a version that is not known.
+    /// The layout is of an unsupported version.
     #[error("file {VERSION_FILE}: {0:?} is no version {MAJOR}.x.y")]
     Layout(String),
     /// It has no channel.
@@ -122,13 +122,13 @@ impl GraphData {
     }
 
     fn add_channel(&mut self, channel: ChannelFile, problems: &mut Vec<SourceProblem>) {
-        if let Some(known) = self.channels.get_mut(&channel.name) {
+        if let Some(first) = self.channels.get_mut(&channel.name) {
             let reason = format!(
                 "{} is that of {}, too; both count",
-                channel.name, known.file
+                channel.name, first.file
             );
             problems.push(SourceProblem::new(channel.file, "name", reason));
-            known.versions.extend(channel.versions);
+            first.versions.extend(channel.versions);
         } else {
             self.channels.insert(channel.name.clone(), channel);
         }
@@ -140,15 +140,17 @@ impl GraphData {
         let mut problems = Vec::new();
         for edge in &self.blocked {
             let Some(risk) = &edge.risk else { continue };
-            let known = first.entry(&risk.name).or_insert(edge);
-            let Some(other) = &known.risk else { continue };
+            let other = first.entry(&risk.name).or_insert(edge);
+            let (file, Some(other)) = (&other.file, &other.risk) else {
+                continue;
+            };
             for (field, differs) in [
                 ("url", other.url != risk.url),
                 ("message", other.message != risk.message),
                 ("matchingRules", other.rules != risk.rules),
             ] {
                 if differs {
-                    let reason = format!("it differs from that of {}", known.file);
+                    let reason = format!("it differs from that of {file}");
                     problems.push(SourceProblem::new(edge.file.as_str(), field, reason));
                 }
             }
@@ -156,16 +158,16 @@ impl GraphData {
         problems
     }
 
-    /// Blocked edges of known releases whose `from` matches none of the releases in channels.
+    /// Blocked edges of releases in channels whose `from` matches none of the releases in channels.
     fn without_match(&self) -> Vec<SourceProblem> {
         let versions = self.channels.values().flat_map(|channel| &channel.versions);
-        let known: BTreeSet<Version> = versions.map(Version::without_architecture).collect();
-        let names: Vec<String> = known.iter().map(Version::to_string).collect();
+        let in_channels: BTreeSet<Version> = versions.map(Version::without_architecture).collect();
+        let names: Vec<String> = in_channels.iter().map(Version::to_string).collect();
         // A thousand files share a hundred expressions.
         let mut matches: BTreeMap<&str, Match<'_>> = BTreeMap::new();
         let mut problems = Vec::new();
         for edge in &self.blocked {
-            if !known.contains(&edge.to.without_architecture()) {
+            if !in_channels.contains(&edge.to.without_architecture()) {
                 continue;
             }
             let text = edge.from.as_str();
@@ -185,8 +187,8 @@ impl GraphData {
 
     /// Names that no release has, in channels and blocked edges: one problem for each channel, and
     /// one for all blocked edges.
-    pub fn unknown_releases(&self, known: &BTreeSet<Version>) -> Vec<SourceProblem> {
-        let is_known = |version: &Version| known.contains(&version.without_architecture());
+    pub fn unknown_releases(&self, releases: &BTreeSet<Version>) -> Vec<SourceProblem> {
+        let is_known = |version: &Version| releases.contains(&version.without_architecture());
         let mut problems = Vec::new();
         for channel in self.channels.values() {
             let unknown = channel.versions.iter().filter(|version| !is_known(version));
@@ -202,7 +204,7 @@ impl GraphData {
         }
         let unknown = self.blocked.iter().filter(|edge| {
             let legacy = edge.to.without_architecture();
-            !known.contains(&legacy)
+            !releases.contains(&legacy)
         });
         let unknown: BTreeSet<&str> = unknown.map(|edge| edge.file.as_str()).collect();
         if !unknown.is_empty() {
@@ -372,7 +374,7 @@ mod tests {
             ("4.18.2", ".*"),
             ("4.18.2", r"^4[.]18[.]0-ec[.][0-2][+]arm64$"),
             ("4.18.2+arm64", r"^4[.]18[.]0-ec[.][0-2]\+"),
-            // Its target is not known here.
+            // No channel has its target.
             ("4.18.3", "^none$"),
         ] {
             assert_eq!(problems(to, from), "", "{from}");

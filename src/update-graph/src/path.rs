@@ -53,7 +53,7 @@ pub fn shortest(graph: &UpdateGraph, from: &Version, to: &Version) -> Option<Vec
     shortest_of(&updates(graph), from, to)
 }
 
-/// The same, of updates that are known already.
+/// The same, of updates that are collected already.
 pub(crate) fn shortest_of(updates: &Updates<'_>, from: &Version, to: &Version) -> Option<Vec<Hop>> {
     let sources = sources(updates);
     let search = |with_risks| {

@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn a_release_moves_from_its_feeder_only() {
-        let said = |version: &str, channel: &str| match promote(
+        let outcome = |version: &str, channel: &str| match promote(
             &data(),
             &version.parse().unwrap(),
             channel,
@@ -206,7 +206,7 @@ mod tests {
             ),
             ("1.0.3", "eus-1", "there is no channel eus-1"),
         ] {
-            assert_eq!(said(version, channel), expected, "{version} {channel}");
+            assert_eq!(outcome(version, channel), expected, "{version} {channel}");
         }
     }
 

@@ -46,11 +46,11 @@ pub fn graphs(releases: &[ScrapedRelease]) -> (BTreeMap<String, UpdateGraph>, Ve
             }
         };
         let graph = graphs.entry(architecture.to_owned()).or_default();
-        if let Some(known) = graph.nodes.get(&version) {
-            if known.payload != release.payload {
+        if let Some(listed) = graph.nodes.get(&version) {
+            if listed.payload != release.payload {
                 let reason = format!(
                     "{} has it, too, and counts, not {}",
-                    known.payload, release.payload
+                    listed.payload, release.payload
                 );
                 problems.push(SourceProblem::new(object, "version", reason));
             }

@@ -83,8 +83,8 @@ impl DataSource {
                     let checked = tokio::task::spawn_blocking(check).await?;
                     checked.with_context(|| format!("image {image}"))?;
                 }
-                if let Some((known, files)) = &self.read
-                    && *known == digest
+                if let Some((read_digest, files)) = &self.read
+                    && *read_digest == digest
                 {
                     return files.clone().map_err(|reason| anyhow!(reason));
                 }
@@ -332,7 +332,7 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(first.ends_with("there is no /graph"), "{first}");
-        // Its layers are gone: what is said of it was kept.
+        // Its layers are gone: its problem was kept.
         crate::releases::tests::forget_layers(directory.path());
         assert_eq!(
             source

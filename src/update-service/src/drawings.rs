@@ -1,4 +1,4 @@
-//! Channels drawn for people: made off the threads that answer, one at a time, and kept.
+//! Channels drawn for people: drawn off the threads that serve, one at a time, and kept.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use update_graph::drawing::layout::DrawingRequest;
 use update_graph::drawing::page::ChannelPage;
 use update_graph::drawing::{Drawing, dot, svg};
 
-use crate::answer::Answer;
-use crate::answers::Answers;
+use crate::body::PackedBody;
 use crate::kept_drawings::{DrawingKey, KeptDrawing};
 use crate::request::{GraphForm, ServiceError};
+use crate::responses::GraphResponses;
 
 /// Drawings that are made at once: each may take a processor for a second, and clusters ask for
 /// JSON meanwhile.
@@ -38,19 +38,19 @@ impl DrawingBoard {
     /// [`ServiceError::Busy`] while another one is made.
     pub async fn draw(
         &self,
-        answers: &Arc<Answers>,
+        responses: &Arc<GraphResponses>,
         key: DrawingKey,
     ) -> Result<KeptDrawing, ServiceError> {
-        if let Some(kept) = answers.drawings.find(&key) {
+        if let Some(kept) = responses.drawings.find(&key) {
             return Ok(kept);
         }
         let turn = Arc::clone(&self.turns).try_acquire_owned();
         let turn = turn.map_err(|_| ServiceError::Busy)?;
-        let answers = Arc::clone(answers);
+        let responses = Arc::clone(responses);
         let work = move || {
-            let made = draw(&key, &answers);
+            let made = draw(&key, &responses);
             if let Ok(made) = &made {
-                answers.drawings.keep(key, made.clone());
+                responses.drawings.keep(key, made.clone());
             }
             // Also where the client is gone already: the work goes on to its end.
             drop(turn);
@@ -63,32 +63,32 @@ impl DrawingBoard {
     }
 }
 
-/// Draws a channel of `answers` in the form that the key names.
-fn draw(key: &DrawingKey, answers: &Answers) -> std::io::Result<KeptDrawing> {
-    let answer = answers.graph(&key.channel, &key.architecture);
-    let bytes = answers.unpacked(answer)?;
+/// Draws a channel of `responses` in the form that the key names.
+fn draw(key: &DrawingKey, responses: &GraphResponses) -> std::io::Result<KeptDrawing> {
+    let body = responses.graph(&key.channel, &key.architecture);
+    let bytes = responses.unpacked(body)?;
     let graph = UpdateGraph::parse(&bytes).map_err(std::io::Error::other)?;
     let request = DrawingRequest {
         from: key.from.clone(),
         to: key.to.clone(),
         all: key.all,
     };
-    let drawing = || Drawing::new(&graph, &answer.silenced, &request);
+    let drawing = || Drawing::new(&graph, &body.silenced, &request);
     let text = match key.form {
         GraphForm::Svg => svg::svg(&drawing()),
         GraphForm::Dot => dot::dot(&drawing()),
         GraphForm::Page | GraphForm::Vendor | GraphForm::Json => ChannelPage {
             channel: &key.channel,
             architecture: &key.architecture,
-            channels: &answers.channels,
+            channels: &responses.channels,
             graph: &graph,
-            silenced: &answer.silenced,
+            silenced: &body.silenced,
             request: &request,
         }
         .html(),
     };
     Ok(KeptDrawing {
-        answer: Answer::new(text.as_bytes(), Vec::new())?,
+        body: PackedBody::new(text.as_bytes(), Vec::new())?,
         bytes: text.into(),
     })
 }
@@ -96,18 +96,18 @@ fn draw(key: &DrawingKey, answers: &Answers) -> std::io::Result<KeptDrawing> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::answers::tests::answers;
     use crate::kept_drawings::tests::key;
+    use crate::responses::tests::responses;
 
     #[tokio::test]
     async fn one_drawing_is_made_at_a_time_and_kept_ones_need_no_turn() {
-        let (board, answers) = (DrawingBoard::default(), Arc::new(answers()));
+        let (board, responses) = (DrawingBoard::default(), Arc::new(responses()));
         let page = key("1.0.0", GraphForm::Page);
-        let made = board.draw(&answers, page.clone()).await.unwrap();
-        assert_eq!(made.answer.unpack().unwrap(), made.bytes);
+        let made = board.draw(&responses, page.clone()).await.unwrap();
+        assert_eq!(made.body.unpack().unwrap(), made.bytes);
         let turn = board.turns.acquire().await.unwrap();
-        let kept = board.draw(&answers, page.clone()).await.unwrap();
-        assert_eq!(kept.answer.tag, made.answer.tag);
+        let kept = board.draw(&responses, page.clone()).await.unwrap();
+        assert_eq!(kept.body.tag, made.body.tag);
         for other in [
             key("1.0.1", GraphForm::Page),
             key("1.0.0", GraphForm::Svg),
@@ -124,12 +124,12 @@ mod tests {
                 ..page
             },
         ] {
-            let refused = board.draw(&answers, other.clone()).await.err();
+            let refused = board.draw(&responses, other.clone()).await.err();
             assert_eq!(refused, Some(ServiceError::Busy), "{other:?}");
         }
         drop(turn);
         let other = key("1.0.1", GraphForm::Page);
-        let other = board.draw(&answers, other).await.unwrap();
-        assert_ne!(other.answer.tag, made.answer.tag);
+        let other = board.draw(&responses, other).await.unwrap();
+        assert_ne!(other.body.tag, made.body.tag);
     }
 }

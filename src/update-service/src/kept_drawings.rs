@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use bytes::Bytes;
 use release::Version;
 
-use crate::answer::Answer;
+use crate::body::PackedBody;
 use crate::request::GraphForm;
 
 /// Bytes of drawings that are kept, packed and unpacked: those that were made last. One of a large
@@ -34,19 +34,19 @@ pub struct DrawingKey {
 #[derive(Clone, Debug)]
 pub struct KeptDrawing {
     /// Packed.
-    pub answer: Answer,
+    pub body: PackedBody,
     /// Unpacked.
     pub bytes: Bytes,
 }
 
-/// The drawings of one set of answers, the last ones first.
+/// The drawings of one scrape, the last ones first.
 #[derive(Debug, Default)]
 pub struct KeptDrawings(Mutex<VecDeque<(DrawingKey, KeptDrawing)>>);
 
 impl KeptDrawings {
     pub(crate) fn find(&self, key: &DrawingKey) -> Option<KeptDrawing> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let index = kept.iter().position(|(known, _)| known == key)?;
+        let index = kept.iter().position(|(kept, _)| kept == key)?;
         let found = kept.remove(index)?;
         let drawing = found.1.clone();
         kept.push_front(found);
@@ -58,7 +58,7 @@ impl KeptDrawings {
         kept.push_front((key, drawing));
         let mut bytes = 0;
         let fits = |(_, drawing): &(DrawingKey, KeptDrawing)| {
-            bytes += drawing.bytes.len() + drawing.answer.gzip.len();
+            bytes += drawing.bytes.len() + drawing.body.gzip.len();
             bytes <= KEPT_BYTES
         };
         let count = kept.iter().map(fits).take_while(|fits| *fits).count();
@@ -85,7 +85,7 @@ pub(crate) mod tests {
     fn drawings_that_were_used_last_are_kept() {
         let kept = KeptDrawings::default();
         let drawing = KeptDrawing {
-            answer: Answer::new(b"", Vec::new()).unwrap(),
+            body: PackedBody::new(b"", Vec::new()).unwrap(),
             bytes: vec![0; KEPT_BYTES / 3].into(),
         };
         let keys = ["1.0.0", "1.0.1", "1.0.2"].map(|from| key(from, GraphForm::Dot));
@@ -96,7 +96,7 @@ pub(crate) mod tests {
         let found = keys.map(|key| kept.find(&key).is_some());
         assert_eq!(found, [true, false, true]);
         let large = KeptDrawing {
-            answer: Answer::new(b"", Vec::new()).unwrap(),
+            body: PackedBody::new(b"", Vec::new()).unwrap(),
             bytes: vec![0; KEPT_BYTES].into(),
         };
         kept.keep(key("1.0.3", GraphForm::Dot), large);

@@ -1,18 +1,17 @@
 //! The update service: which releases a cluster may be updated to.
 //!
 //! - [`cli`], [`settings`]: options, and the one file of settings
-//! - [`scrape`]: the loop that makes answers anew; [`releases`], [`data`]: its two sources
+//! - [`scrape`]: the loop that rebuilds the responses; [`releases`], [`data`]: its two sources
 //! - [`trust`]: whose signature graph data needs
-//! - [`answers`]: every answer, made once; [`answer`]: one of them, kept compressed
+//! - [`responses`]: response bodies of one scrape; [`body`]: one of them, stored as gzip
 //! - [`drawings`]: channels drawn for people; [`kept_drawings`]: those that were used last
 //! - [`request`]: what a request asks for
-//! - [`respond`]: what is answered
+//! - [`respond`]: from a request to its response
 //! - [`openapi`]: the description of the interface
 //! - [`metrics`]: what is counted
 //! - [`process`]: one process, from its start to its end
 
-pub mod answer;
-pub mod answers;
+pub mod body;
 pub mod cli;
 pub mod data;
 pub mod drawings;
@@ -23,6 +22,7 @@ pub mod process;
 pub mod releases;
 pub mod request;
 pub mod respond;
+pub mod responses;
 pub mod scrape;
 pub mod settings;
 pub mod trust;

@@ -11,7 +11,7 @@ use chassis::metrics::{
 };
 use jiff::Timestamp;
 
-use crate::answers::Answers;
+use crate::responses::GraphResponses;
 
 /// Label of a path, of a closed set.
 type PathLabel = [(&'static str, &'static str); 1];
@@ -97,7 +97,7 @@ impl ServiceMetrics {
         registry
     }
 
-    /// A request to one of the known paths.
+    /// A request to one of the paths of the service.
     pub fn count_request(&self, path: &'static str) {
         self.requests
             .get_or_create(&[("uri_path", path)])
@@ -110,7 +110,7 @@ impl ServiceMetrics {
         self.errors.get_or_create(&labels).increment();
     }
 
-    /// How long an answer took.
+    /// How long a response took.
     pub fn observe(&self, seconds: f64) {
         self.seconds.observe(seconds);
     }
@@ -120,20 +120,20 @@ impl ServiceMetrics {
         self.rebuilt.add(u64::try_from(graphs).unwrap_or(u64::MAX));
     }
 
-    /// A scrape ended; with its answers and the time at which they were found to be right, if it
-    /// succeeded.
-    pub fn count_scrape(&self, milliseconds: u64, answers: Option<(&Answers, Timestamp)>) {
+    /// A scrape ended. If it succeeded, with its responses and the time at which they were found
+    /// to be current.
+    pub fn count_scrape(&self, milliseconds: u64, responses: Option<(&GraphResponses, Timestamp)>) {
         self.scrapes.increment();
         self.scrape_ms.store(milliseconds, Relaxed);
-        match answers {
+        match responses {
             None => self.failures.increment(),
-            Some((answers, found)) => {
-                let (releases, in_channels) = answers.releases;
+            Some((responses, found)) => {
+                let (releases, in_channels) = responses.releases;
                 let shown = ShownGraph {
                     found,
                     releases,
                     in_channels,
-                    problems: answers.problem_count,
+                    problems: responses.problem_count,
                 };
                 *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = Some(shown);
             }

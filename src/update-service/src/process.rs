@@ -25,11 +25,11 @@ use crate::respond::Responder;
 use crate::scrape::{InService, Scraper};
 use crate::settings::ServiceSettings;
 
-/// Threads that answer. One is enough for all clusters of a large site; the second one answers
+/// Threads that serve. One is enough for all clusters of a large site; the second one serves
 /// while the first waits for a slow client's socket.
 pub const WORKERS: usize = 2;
 
-/// Runs until it is asked to stop. Health and metrics are served by the runtime `status`, which
+/// Runs until a signal stops it. Health and metrics are served by the runtime `status`, which
 /// has no other work: requests of clients, whatever they cost, do not keep a probe waiting.
 ///
 /// # Errors
@@ -73,7 +73,7 @@ pub async fn start(settings: ServiceSettings, log: Log, status: &Handle) -> anyh
         let responder = Arc::clone(&responder);
         async move { Ok::<_, Infallible>(responder.respond(&request).await) }
     });
-    // On a thread of its own: unpacking and drawing up answers hold up no request.
+    // On a thread of its own: unpacking and building responses holds up no request.
     let (handle, ending) = (Handle::current(), shutdown.clone());
     let scraping =
         tokio::task::spawn_blocking(move || handle.block_on(scraper.run(service, metrics, ending)));
@@ -146,9 +146,9 @@ mod tests {
         stream
             .write_all(b"GET /livez HTTP/1.1\r\nhost: a\r\n\r\n")
             .unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+        let mut response = String::new();
+        stream.read_to_string(&mut response).unwrap();
+        assert!(response.starts_with("HTTP/1.1 200 OK\r\n"), "{response}");
         release.send(()).unwrap();
         trigger.fire();
         status.block_on(serving).unwrap();

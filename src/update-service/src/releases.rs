@@ -198,19 +198,19 @@ impl ReleaseSource {
         read.sort_by(|(one, _), (other, _)| one.cmp(other));
         let mut scraped = ScrapedReleases::default();
         let mut others = BTreeSet::new();
-        let mut known = lock(&self.last);
+        let mut digests = lock(&self.last);
         let names: BTreeSet<&String> = read.iter().map(|(name, _)| name).collect();
-        known.retain(|name, _| names.contains(name));
+        digests.retain(|name, _| names.contains(name));
         let mut found = lock(&self.found);
         let mut counted = BTreeSet::new();
         for (name, digest) in read {
             let digest = match digest {
                 Ok(digest) => {
-                    known.insert(name.clone(), digest.clone());
+                    digests.insert(name.clone(), digest.clone());
                     digest
                 }
                 Err(error) => {
-                    let before = known.get(&name).cloned();
+                    let before = digests.get(&name).cloned();
                     let what = if before.is_some() {
                         "what it was before counts"
                     } else {
@@ -240,7 +240,7 @@ impl ReleaseSource {
         problems.extend(no_releases(&others));
         scraped.problems = problems;
         // What no place has any more is forgotten: tags come and go as long as the program runs.
-        let present: BTreeSet<&ImageDigest> = known.values().collect();
+        let present: BTreeSet<&ImageDigest> = digests.values().collect();
         found.retain(|digest, _| present.contains(digest));
         lock(&self.files).retain(|file| Arc::strong_count(file) > 1);
         Ok(scraped)
@@ -267,7 +267,7 @@ impl ReleaseSource {
         Err(error.context("no place lists its images"))
     }
 
-    /// Reads an image, unless its digest is known.
+    /// Reads an image, unless its digest was read before.
     async fn read(&self, image: &ImageLocation) -> anyhow::Result<ImageDigest> {
         let digest = self
             .tried(async || Ok(self.stores.digest(image).await?))
@@ -336,15 +336,15 @@ impl ReleaseSource {
             _ => opened.platform().architecture,
         };
         let file = self.shared(&bytes);
-        let known = KnownRelease::new(architecture, &self.repository, digest.clone(), file)?;
-        Ok(Found::Release(Arc::new(known)))
+        let release = KnownRelease::new(architecture, &self.repository, digest.clone(), file)?;
+        Ok(Found::Release(Arc::new(release)))
     }
 
     /// The one copy of a file.
     fn shared(&self, bytes: &[u8]) -> Arc<[u8]> {
         let mut files = lock(&self.files);
-        if let Some(known) = files.get(bytes) {
-            return Arc::clone(known);
+        if let Some(shared) = files.get(bytes) {
+            return Arc::clone(shared);
         }
         let file: Arc<[u8]> = bytes.into();
         files.insert(Arc::clone(&file));
@@ -375,7 +375,7 @@ fn is_worth(error: &anyhow::Error) -> bool {
     )
 }
 
-/// A wrong image stays wrong; a registry that failed is asked again.
+/// A wrong image stays wrong; a request to a registry that failed is repeated.
 fn bad_or_failed(field: &str, error: images::Error) -> anyhow::Result<Found> {
     if error.is_of_image() {
         return Ok(Found::Bad {

@@ -66,13 +66,13 @@ pub enum ServiceError {
     InvalidContentType,
     /// There is no such thing.
     DoesNotExist(String),
-    /// The method is not known here.
+    /// No path takes the method.
     Method,
     /// There is no graph yet.
     NotBuilt(String),
     /// Another drawing is made at this time.
     Busy,
-    /// An answer could not be made.
+    /// A response could not be built.
     Internal(String),
 }
 
@@ -215,7 +215,7 @@ pub fn form(headers: &HeaderMap) -> Result<GraphForm, ServiceError> {
             continue;
         };
         let rank = (quality, usize::MAX - at);
-        if quality > 0 && best.as_ref().is_none_or(|(known, _)| rank > *known) {
+        if quality > 0 && best.as_ref().is_none_or(|(highest, _)| rank > *highest) {
             best = Some((rank, form));
         }
     }
@@ -239,10 +239,10 @@ pub fn takes_gzip(headers: &HeaderMap) -> bool {
 
 /// Whether a client has the body of this tag.
 pub fn has(headers: &HeaderMap, tag: &str) -> bool {
-    let known = listed(headers, header::IF_NONE_MATCH).unwrap_or_default();
-    known
+    let cached = listed(headers, header::IF_NONE_MATCH).unwrap_or_default();
+    cached
         .iter()
-        .any(|(known, _)| known == "*" || known.trim_start_matches("W/") == tag)
+        .any(|(cached, _)| cached == "*" || cached.trim_start_matches("W/") == tag)
 }
 
 /// The members of a list header, with their quality in thousandths; none without the header.
@@ -335,18 +335,18 @@ mod tests {
     #[test]
     fn wrong_parameters_have_the_texts_of_the_protocol() {
         let mandatory = ["version".to_owned(), "channel".to_owned()];
-        let said = |query: &str, mandatory: &[String]| {
+        let error_body = |query: &str, mandatory: &[String]| {
             let parameters = parameters(Some(query));
             channel(&parameters, mandatory)
                 .map_err(|error| error.body())
                 .err()
         };
         assert_eq!(
-            said("arch=amd64", &mandatory).unwrap(),
+            error_body("arch=amd64", &mandatory).unwrap(),
             r#"{"kind":"missing_params","value":"mandatory client parameters missing: channel, version"}"#
         );
         for channel in ["a_b", "a%3Ab", "Fast", "a%20b", ""] {
-            let body = said(&format!("channel={channel}"), &[]).unwrap();
+            let body = error_body(&format!("channel={channel}"), &[]).unwrap();
             assert!(
                 body.contains("invalid client parameters: channel '"),
                 "{body}"
@@ -356,13 +356,13 @@ mod tests {
                 "{body}"
             );
         }
-        let body = said("channel=a&arch=x86_64", &[]).unwrap();
+        let body = error_body("channel=a&arch=x86_64", &[]).unwrap();
         assert!(
             body.contains("arch 'x86_64' does not match regex '^[0-9a-z]+$'"),
             "{body}"
         );
-        assert_eq!(said("", &[]), None);
-        assert_eq!(said("channel=a&id=x&version=y", &[]), None);
+        assert_eq!(error_body("", &[]), None);
+        assert_eq!(error_body("channel=a&id=x&version=y", &[]), None);
     }
 
     #[test]

@@ -13,13 +13,13 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Status
 use http_body_util::Full;
 use release::ImageDigest;
 
-use crate::answer::Answer;
-use crate::answers::Answers;
+use crate::body::PackedBody;
 use crate::drawings::DrawingBoard;
 use crate::kept_drawings::DrawingKey;
 use crate::metrics::ServiceMetrics;
 use crate::openapi::openapi;
 use crate::request::{self, GraphForm, JSON, ServiceError};
+use crate::responses::GraphResponses;
 use crate::scrape::InService;
 
 /// Seconds after which a client asks again where there is no graph yet.
@@ -28,7 +28,7 @@ const RETRY: &str = "30";
 /// Seconds after which a client asks again for a drawing.
 const DRAWING_RETRY: &str = "1";
 
-/// Seconds that an answer may be kept: clients ask every two minutes at most.
+/// Seconds that a response may be cached: clients send a request every two minutes at most.
 const MAX_AGE: &str = "max-age=60";
 
 /// Header of the graph's age, in seconds.
@@ -36,7 +36,7 @@ const AGE: HeaderName = HeaderName::from_static("x-graph-age-seconds");
 
 const METHODS: &str = "GET, HEAD, OPTIONS";
 
-/// What answers requests.
+/// What responds to requests.
 #[derive(Debug)]
 pub struct Responder {
     /// What is in service.
@@ -53,10 +53,10 @@ pub struct Responder {
     pub board: DrawingBoard,
 }
 
-type Answered = Result<Response<Full<Bytes>>, ServiceError>;
+type Routed = Result<Response<Full<Bytes>>, ServiceError>;
 
 impl Responder {
-    /// Answers a request.
+    /// Responds to a request.
     pub async fn respond<B>(&self, request: &Request<B>) -> Response<Full<Bytes>> {
         let answered = match *request.method() {
             Method::GET | Method::HEAD => self.route(request).await,
@@ -69,7 +69,7 @@ impl Responder {
         response
     }
 
-    async fn route<B>(&self, request: &Request<B>) -> Answered {
+    async fn route<B>(&self, request: &Request<B>) -> Routed {
         let path = request.uri().path();
         let unknown = || ServiceError::DoesNotExist(path.to_owned());
         let below = path
@@ -89,16 +89,16 @@ impl Responder {
             }
             "/graph-data" => {
                 self.metrics.count_request("/graph-data");
-                let data = self.answers()?.data.clone();
+                let data = self.responses()?.data.clone();
                 Ok(response("application/gzip", data))
             }
             // Also at its public place where the prefix is another.
             "/problems" | "/api/upgrades_info/problems" => {
                 self.metrics.count_request("/problems");
-                let answers = self.answers()?;
-                let problems = &answers.problems;
-                let plain = || answers.unpacked(problems);
-                self.kept(request.headers(), &answers, problems, plain, JSON)
+                let responses = self.responses()?;
+                let problems = &responses.problems;
+                let plain = || responses.unpacked(problems);
+                self.kept(request.headers(), &responses, problems, plain, JSON)
             }
             _ => match below.strip_prefix("/signatures/") {
                 Some(rest) => {
@@ -110,24 +110,24 @@ impl Responder {
         }
     }
 
-    fn answers(&self) -> Result<Arc<Answers>, ServiceError> {
-        self.service.answers().ok_or_else(|| {
+    fn responses(&self) -> Result<Arc<GraphResponses>, ServiceError> {
+        self.service.responses().ok_or_else(|| {
             let error = self.service.error();
             let why = error.unwrap_or_else(|| "the first scrape is under way".to_owned());
             ServiceError::NotBuilt(why)
         })
     }
 
-    async fn graph<B>(&self, request: &Request<B>) -> Answered {
+    async fn graph<B>(&self, request: &Request<B>) -> Routed {
         let form = request::form(request.headers())?;
         let parameters = request::parameters(request.uri().query());
         let (channel, architecture) = request::channel(&parameters, &self.mandatory)?;
-        let answers = self.answers()?;
+        let responses = self.responses()?;
         let headers = request.headers();
         if matches!(form, GraphForm::Vendor | GraphForm::Json) {
-            let answer = answers.graph(channel, architecture);
-            let plain = || answers.unpacked(answer);
-            return self.kept(headers, &answers, answer, plain, form.content_type());
+            let body = responses.graph(channel, architecture);
+            let plain = || responses.unpacked(body);
+            return self.kept(headers, &responses, body, plain, form.content_type());
         }
         let version = |name: &str| {
             let text = parameters.get(name).filter(|text| !text.is_empty());
@@ -147,33 +147,32 @@ impl Responder {
             to: version("to")?,
             all: parameters.get("all").is_some_and(|value| value == "true"),
         };
-        let drawn = self.board.draw(&answers, key).await?;
+        let drawn = self.board.draw(&responses, key).await?;
         let plain = || Ok(drawn.bytes.clone());
-        self.kept(headers, &answers, &drawn.answer, plain, form.content_type())
+        self.kept(headers, &responses, &drawn.body, plain, form.content_type())
     }
 
-    /// An answer that was made before, in the encoding that the client takes; nothing if it has
-    /// it.
+    /// A stored body in the encoding that the client takes; status 304 if the client has it.
     fn kept(
         &self,
-        asked: &HeaderMap,
-        answers: &Answers,
-        answer: &Answer,
+        request_headers: &HeaderMap,
+        responses: &GraphResponses,
+        body: &PackedBody,
         plain: impl FnOnce() -> std::io::Result<Bytes>,
         content_type: &'static str,
-    ) -> Answered {
-        let is_packed = request::takes_gzip(asked);
+    ) -> Routed {
+        let is_packed = request::takes_gzip(request_headers);
         let tag = if is_packed {
-            format!("\"{}-gzip\"", answer.tag)
+            format!("\"{}-gzip\"", body.tag)
         } else {
-            format!("\"{}\"", answer.tag)
+            format!("\"{}\"", body.tag)
         };
-        let mut made = if request::has(asked, &tag) {
+        let mut made = if request::has(request_headers, &tag) {
             let mut response = Response::new(Full::default());
             *response.status_mut() = StatusCode::NOT_MODIFIED;
             response
         } else if is_packed {
-            let mut response = response(content_type, answer.gzip.clone());
+            let mut response = response(content_type, body.gzip.clone());
             let headers = response.headers_mut();
             headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
             response
@@ -190,12 +189,12 @@ impl Responder {
         }
         headers.insert(VARY, HeaderValue::from_static("accept, accept-encoding"));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static(MAX_AGE));
-        self.date(headers, answers);
+        self.date(headers, responses);
         Ok(made)
     }
 
-    fn date(&self, headers: &mut HeaderMap, answers: &Answers) {
-        let made = answers
+    fn date(&self, headers: &mut HeaderMap, responses: &GraphResponses) {
+        let made = responses
             .made
             .strftime("%a, %d %b %Y %H:%M:%S GMT")
             .to_string();
@@ -206,7 +205,7 @@ impl Responder {
     }
 
     /// `<algorithm>=<digits>/signature-<n>`.
-    async fn signature(&self, rest: &str) -> Answered {
+    async fn signature(&self, rest: &str) -> Routed {
         let missing = || ServiceError::DoesNotExist(format!("/signatures/{rest}"));
         let invalid = |why: String| ServiceError::InvalidParams(why);
         let (image, name) = rest.split_once('/').ok_or_else(missing)?;
@@ -258,7 +257,7 @@ impl Responder {
     }
 }
 
-/// The answer to a browser that asks whether it may ask.
+/// The response to a preflight request of a browser.
 fn preflight() -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::default());
     *response.status_mut() = StatusCode::NO_CONTENT;
@@ -286,11 +285,11 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
-    use crate::answers::tests::answers;
+    use crate::responses::tests::responses;
 
     fn responder() -> Responder {
         let service = InService::new(None, Duration::from_mins(5), Timestamp::now);
-        service.replace(Arc::new(answers()), Timestamp::now());
+        service.replace(Arc::new(responses()), Timestamp::now());
         Responder {
             service: Arc::new(service),
             metrics: Arc::new(ServiceMetrics::new(Timestamp::now)),
@@ -324,8 +323,8 @@ mod tests {
             assert!(!body.is_empty());
             let mut again = request(&Method::GET, "1.0.0", accept);
             again.headers_mut().insert(http::header::IF_NONE_MATCH, tag);
-            let known = responder.respond(&again).await;
-            assert_eq!(known.status(), StatusCode::NOT_MODIFIED);
+            let unchanged = responder.respond(&again).await;
+            assert_eq!(unchanged.status(), StatusCode::NOT_MODIFIED);
         }
     }
 

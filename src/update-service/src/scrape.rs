@@ -1,4 +1,4 @@
-//! The loop that makes answers anew, and what is in service meanwhile.
+//! The loop that rebuilds the responses, and what is in service meanwhile.
 
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -12,10 +12,10 @@ use jiff::Timestamp;
 use update_graph::GraphData;
 use update_graph::graph_data::SourceFiles;
 
-use crate::answers::Answers;
 use crate::data::DataSource;
 use crate::metrics::ServiceMetrics;
 use crate::releases::{ReleaseSource, ScrapedReleases};
+use crate::responses::GraphResponses;
 
 /// A loop that stands still for so many of its own limits is stuck.
 const STUCK: u32 = 3;
@@ -24,7 +24,7 @@ const STUCK: u32 = 3;
 #[derive(Debug)]
 pub struct InService {
     /// With the time at which a scrape last found them to be right.
-    answers: RwLock<Option<(Arc<Answers>, Timestamp)>>,
+    responses: RwLock<Option<(Arc<GraphResponses>, Timestamp)>>,
     /// Why the scrape that ended last failed.
     error: RwLock<Option<String>>,
     unready_after: Option<Duration>,
@@ -40,7 +40,7 @@ impl InService {
         clock: fn() -> Timestamp,
     ) -> Self {
         Self {
-            answers: RwLock::default(),
+            responses: RwLock::default(),
             error: RwLock::default(),
             unready_after,
             watchdog: Watchdog::new(longest * STUCK),
@@ -48,10 +48,15 @@ impl InService {
         }
     }
 
-    /// The answers, if a scrape has succeeded.
-    pub fn answers(&self) -> Option<Arc<Answers>> {
-        let answers = self.answers.read().unwrap_or_else(PoisonError::into_inner);
-        answers.as_ref().map(|(answers, _)| Arc::clone(answers))
+    /// The responses, if a scrape has succeeded.
+    pub fn responses(&self) -> Option<Arc<GraphResponses>> {
+        let responses = self
+            .responses
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
+        responses
+            .as_ref()
+            .map(|(responses, _)| Arc::clone(responses))
     }
 
     /// Why there is none, or none newer.
@@ -62,15 +67,21 @@ impl InService {
             .clone()
     }
 
-    /// Seconds since a scrape found the answers to be right; 0 where there are none.
+    /// Seconds since a scrape found the responses to be current; 0 where there are none.
     pub fn age(&self) -> i64 {
-        let answers = self.answers.read().unwrap_or_else(PoisonError::into_inner);
-        let found = answers.as_ref().map(|(_, found)| found.as_second());
+        let responses = self
+            .responses
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
+        let found = responses.as_ref().map(|(_, found)| found.as_second());
         found.map_or(0, |found| ((self.clock)().as_second() - found).max(0))
     }
 
-    pub(crate) fn replace(&self, answers: Arc<Answers>, found: Timestamp) {
-        *self.answers.write().unwrap_or_else(PoisonError::into_inner) = Some((answers, found));
+    pub(crate) fn replace(&self, responses: Arc<GraphResponses>, found: Timestamp) {
+        *self
+            .responses
+            .write()
+            .unwrap_or_else(PoisonError::into_inner) = Some((responses, found));
         *self.error.write().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
@@ -90,7 +101,7 @@ impl Probes for InService {
             self.error()
                 .unwrap_or_else(|| "the first scrape is under way".to_owned())
         };
-        if self.answers().is_none() {
+        if self.responses().is_none() {
             return Err(format!("no graph has been built yet: {}", why()));
         }
         let age = self.age();
@@ -125,13 +136,13 @@ pub struct Scraper {
 pub struct BuiltGraphs {
     files: Arc<SourceFiles>,
     scraped: ScrapedReleases,
-    answers: Arc<Answers>,
+    responses: Arc<GraphResponses>,
 }
 
-/// The answers of a scrape.
+/// The responses of a scrape.
 enum Scraped {
     /// The sources are those of the build before.
-    Unchanged(Arc<Answers>),
+    Unchanged(Arc<GraphResponses>),
     New(BuiltGraphs),
 }
 
@@ -155,15 +166,16 @@ impl Scraper {
             let elapsed_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
             match made {
                 Ok(scraped) => {
-                    let answers = match scraped {
-                        Scraped::Unchanged(answers) => {
+                    let responses = match scraped {
+                        Scraped::Unchanged(responses) => {
                             tracing::debug!(elapsed_ms, "the sources are unchanged");
-                            answers
+                            responses
                         }
                         Scraped::New(built) => {
-                            let answers = Arc::clone(&built.answers);
-                            let (releases, problems) = (answers.releases.0, answers.problem_count);
-                            let rebuilt = answers.rebuilt;
+                            let responses = Arc::clone(&built.responses);
+                            let (releases, problems) =
+                                (responses.releases.0, responses.problem_count);
+                            let rebuilt = responses.rebuilt;
                             tracing::info!(
                                 releases,
                                 problems,
@@ -173,12 +185,12 @@ impl Scraper {
                             );
                             metrics.count_rebuilt(rebuilt);
                             self.built = Some(built);
-                            answers
+                            responses
                         }
                     };
                     let found = (service.clock)();
-                    metrics.count_scrape(elapsed_ms, Some((&answers, found)));
-                    service.replace(answers, found);
+                    metrics.count_scrape(elapsed_ms, Some((&responses, found)));
+                    service.replace(responses, found);
                 }
                 Err(error) => {
                     let error = Chain(error.as_ref()).to_string();
@@ -203,10 +215,13 @@ impl Scraper {
             && built.files == files
             && built.scraped == scraped
         {
-            return Ok(Scraped::Unchanged(Arc::clone(&built.answers)));
+            return Ok(Scraped::Unchanged(Arc::clone(&built.responses)));
         }
         let is_strict = self.is_strict;
-        let before = self.built.as_ref().map(|built| Arc::clone(&built.answers));
+        let before = self
+            .built
+            .as_ref()
+            .map(|built| Arc::clone(&built.responses));
         let work = move || build(files, scraped, is_strict, clock(), before.as_deref());
         let built = tokio::task::spawn_blocking(work).await??;
         Ok(Scraped::New(built))
@@ -218,7 +233,7 @@ fn build(
     scraped: ScrapedReleases,
     is_strict: bool,
     made: Timestamp,
-    before: Option<&Answers>,
+    before: Option<&GraphResponses>,
 ) -> anyhow::Result<BuiltGraphs> {
     let (data, mut problems) = GraphData::parse(&files).context("graph data")?;
     let mut errors = problems.iter().filter(|problem| !problem.is_remark);
@@ -233,9 +248,9 @@ fn build(
         bail!("releases: there is none: {}", first.unwrap_or_default());
     }
     problems.extend(scraped.problems.iter().cloned());
-    let answers = Answers::new(&scraped.releases, &data, &files, problems, made, before);
+    let responses = GraphResponses::new(&scraped.releases, &data, &files, problems, made, before);
     Ok(BuiltGraphs {
-        answers: Arc::new(answers.context("answers")?),
+        responses: Arc::new(responses.context("answers")?),
         files,
         scraped,
     })
@@ -248,9 +263,9 @@ fn bail_late(timeout: Duration) -> anyhow::Result<Scraped> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::answers::tests::answers;
     use crate::releases::KnownRelease;
     use crate::releases::tests::{place, push};
+    use crate::responses::tests::responses;
 
     #[test]
     fn readiness_names_age_and_error() {
@@ -268,7 +283,7 @@ mod tests {
             service.ready().unwrap_err(),
             "no graph has been built yet: no registry"
         );
-        service.replace(Arc::new(answers()), Timestamp::UNIX_EPOCH);
+        service.replace(Arc::new(responses()), Timestamp::UNIX_EPOCH);
         assert!(
             service
                 .ready()
@@ -280,7 +295,7 @@ mod tests {
             service.ready().unwrap_err(),
             "the graph is 4000 s old: no registry"
         );
-        assert!(service.answers().is_some());
+        assert!(service.responses().is_some());
     }
 
     fn built_of(strict: bool, edge: &str) -> anyhow::Result<BuiltGraphs> {
@@ -296,9 +311,9 @@ mod tests {
         let digest = release::ImageDigest::of(b"");
         let (architecture, repository) = ("amd64".to_owned(), "registry.example/a".into());
         let file = metadata.print().into();
-        let known = KnownRelease::new(architecture, &repository, digest, file);
+        let release = KnownRelease::new(architecture, &repository, digest, file);
         let scraped = ScrapedReleases {
-            releases: vec![Arc::new(known?)],
+            releases: vec![Arc::new(release?)],
             problems: Vec::new(),
         };
         build(
@@ -321,7 +336,7 @@ mod tests {
         assert!(built_of(true, &edge("A", "1.0.0")).is_ok());
         // A name of a risk that is unusual, and a file's name that does not fit.
         let remarks = built_of(true, &edge("a", "1.0.1")).unwrap();
-        let listed = remarks.answers.problems.unpack().unwrap();
+        let listed = remarks.responses.problems.unpack().unwrap();
         let listed = String::from_utf8(listed).unwrap();
         assert!(listed.contains("\"remark\":true"), "{listed}");
         let error = built_of(true, "to: 1.0.0\nfrom: (\n").unwrap_err();
@@ -373,16 +388,16 @@ mod tests {
         let Ok(Scraped::New(built)) = scraper.scrape(early).await else {
             unreachable!("the first scrape builds");
         };
-        let answers = Arc::clone(&built.answers);
+        let responses = Arc::clone(&built.responses);
         scraper.built = Some(built);
         let late = || Timestamp::from_second(4000).unwrap();
         let Ok(Scraped::Unchanged(same)) = scraper.scrape(late).await else {
             unreachable!("nothing has changed");
         };
-        assert!(Arc::ptr_eq(&same, &answers));
+        assert!(Arc::ptr_eq(&same, &responses));
         // The content is of the first scrape, its age of the second.
         let service = InService::new(None, Duration::from_secs(1), late);
-        service.replace(answers, late());
+        service.replace(responses, late());
         assert_eq!((same.made, service.age()), (early(), 0));
         write("channels/a.yaml", "name: fast-2\nversions: [1.0.0]\n");
         let changed = scraper.scrape(late).await;

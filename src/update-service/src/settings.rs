@@ -42,7 +42,7 @@ pub struct ServiceSettings {
 /// Where releases are.
 #[derive(Clone, Debug)]
 pub struct ReleaseSettings {
-    /// Places that are asked in turn until one answers: repositories, or a layout directory.
+    /// Places that are tried in turn until one responds: repositories, or a layout directory.
     pub places: Vec<ImageLocation>,
     /// Repository that pull specs name.
     pub repository: String,

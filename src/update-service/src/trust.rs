@@ -17,7 +17,7 @@ pub struct ImageTrust {
 }
 
 impl ImageTrust {
-    /// Checks that one of the keys has signed an image, as of `now`. Files are read anew.
+    /// Checks that one of the keys has signed an image, as of `now`. Files are read each time.
     ///
     /// # Errors
     /// A file cannot be read; or why each signature does not count.
@@ -55,26 +55,26 @@ mod tests {
             keyring: Path::new(env!("CARGO_MANIFEST_DIR")).join(key),
             signatures: place.path().to_owned(),
         };
-        let said = |trust: &ImageTrust, digest: &ImageDigest| {
+        let checked = |trust: &ImageTrust, digest: &ImageDigest| {
             let checked = trust.check(digest, now);
             checked.map_err(|error| format!("{error:#}"))
         };
         // Of which image the signature is.
         let signed = ImageDigest::of(b"");
-        let unsigned = said(&trust(KEY), &signed).unwrap_err();
+        let unsigned = checked(&trust(KEY), &signed).unwrap_err();
         assert!(unsigned.ends_with("there is no signature"), "{unsigned}");
         let path = place.path().join(format!("sha256={}", signed.hex()));
         store::add(place.path(), &signed, SIGNATURE).unwrap();
-        assert_eq!(said(&trust(KEY), &signed), Ok(()));
-        let foreign = said(&trust(OTHER_KEY), &signed).unwrap_err();
+        assert_eq!(checked(&trust(KEY), &signed), Ok(()));
+        let foreign = checked(&trust(OTHER_KEY), &signed).unwrap_err();
         assert!(foreign.contains("no key of keyring"), "{foreign}");
         // The same signature under the name of another image.
         let other = ImageDigest::of(b"other");
         let renamed = place.path().join(format!("sha256={}", other.hex()));
         std::fs::rename(path, renamed).unwrap();
-        let moved = said(&trust(KEY), &other).unwrap_err();
+        let moved = checked(&trust(KEY), &other).unwrap_err();
         assert!(moved.contains("signature 1, keyring "), "{moved}");
-        let missing = said(&trust("none.asc"), &signed).unwrap_err();
+        let missing = checked(&trust("none.asc"), &signed).unwrap_err();
         assert!(missing.starts_with("cannot read "), "{missing}");
     }
 }

@@ -56,7 +56,7 @@ impl MetricsServer {
     /// Whether the one sample of a query is 1. The API server knows the address of the Service.
     ///
     /// # Errors
-    /// Why there is no such answer.
+    /// Why there is no such sample.
     pub async fn sample(&self, access: &Access, query: &str) -> Result<bool, String> {
         let path = format!("/api/v1/query?query={}", escape(query));
         let response = self.read(access, &path).await?;
@@ -69,9 +69,9 @@ impl MetricsServer {
         })
     }
 
-    /// Reads a path of it. Any status is a response. It is asked to refuse where it knows a part
-    /// only; [`partial::check_whole`] tells whether it did. Authority and token are read each time,
-    /// so that a rotation needs no restart.
+    /// Reads a path of it. Any status is a response. The request forbids partial results;
+    /// [`partial::check_whole`] tells whether the server obeyed. Authority and token are read each
+    /// time, so that a rotation needs no restart.
     ///
     /// # Errors
     /// Why there is no response.

@@ -131,7 +131,7 @@ impl Adoption {
         ensure!(host.var().join(HELPER).is_file(), "the helper is missing");
         let enabled = Fact::Enabled {
             unit: "slipway-guard.service".to_owned(),
-            answer: "enabled".to_owned(),
+            state: "enabled".to_owned(),
         };
         enabled.check(host)
     }

@@ -99,7 +99,7 @@ of_nodes! {
         "machineconfiguration.openshift.io/ostree-finalize-staged-failure", Daemon, Clients;
     /// Attempt that cordoned it, so that an administrator's own cordon is left in place.
     CORDONED_BY = "slipway.dev/cordoned-by", Daemon, Status;
-    /// Since when it is being drained, RFC 3339, so that a restart does not start that clock anew.
+    /// Since when it is being drained, RFC 3339, so that a restart does not reset that clock.
     DRAIN_SINCE = "slipway.dev/drain-since", Daemon, Status;
     /// Written by the controller: configuration for which it could not be drained within the limit
     /// of its pool's rollout policy. While the node stays cordoned, the rollout passes it over.

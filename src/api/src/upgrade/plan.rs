@@ -124,7 +124,11 @@ impl UpgradePlan {
 
     /// Whether both say the same but for the time: an end that is late moves with the clock.
     pub fn says_the_same(&self, other: &Self) -> bool {
-        let basis = |plan: &Self| plan.forecast.as_ref().map(|known| known.basis.clone());
+        let basis = |plan: &Self| {
+            plan.forecast
+                .as_ref()
+                .map(|forecast| forecast.basis.clone())
+        };
         let other = Self {
             evaluated: self.evaluated,
             forecast: self

@@ -405,15 +405,15 @@ async fn requests_carry_the_peer_and_the_certificate_that_its_authority_vouches_
         let mut stream = connect_as(address, &trusted, rustls::ALL_VERSIONS, client).await?;
         let request = b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
         stream.write_all(request).await?;
-        let mut answer = String::new();
+        let mut response = String::new();
         // With TLS 1.3 a client learns with its first read that it was refused.
-        stream.read_to_string(&mut answer).await?;
-        let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+        stream.read_to_string(&mut response).await?;
+        let (_, body) = response.split_once("\r\n\r\n").unwrap();
         Ok::<_, std::io::Error>(body.to_owned())
     };
     let (bundle, node) = issue_client("node");
     let (_, stranger) = issue_client("stranger");
-    // Without an authority no client is asked for a certificate.
+    // Without an authority no certificate is requested.
     assert_eq!(ask(Some(&node)).await.unwrap(), "127.0.0.1 None.");
     authorities.set(Some(bundle.as_bytes())).unwrap();
     assert_eq!(ask(None).await.unwrap(), "127.0.0.1 None.");

@@ -35,7 +35,7 @@ pub enum Error {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
     /// A file holds no PEM of its kind.
@@ -65,13 +65,13 @@ pub enum Error {
     VerifyClients(#[source] rustls::server::VerifierBuilderError),
 }
 
-/// Authorities whose certificates clients may show, which a program learns and may learn anew. Its
+/// Authorities whose certificates clients may show, which a program learns and may replace. Its
 /// clones are one.
 #[derive(Debug, Clone, Default)]
 pub struct ClientAuthorities(Arc<Mutex<Option<Arc<[u8]>>>>);
 
 impl ClientAuthorities {
-    /// Takes these, PEM, for new connections. None: clients are not asked for a certificate.
+    /// Takes these, PEM, for new connections. None: no certificate is requested of clients.
     ///
     /// # Errors
     /// They cannot be used; those before stay.
@@ -84,7 +84,7 @@ impl ClientAuthorities {
         Ok(())
     }
 
-    /// Whether clients are asked for a certificate.
+    /// Whether a certificate is requested of clients.
     pub fn are_known(&self) -> bool {
         self.bundle().is_some()
     }

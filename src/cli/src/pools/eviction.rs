@@ -3,7 +3,7 @@
 use cluster::access::Access;
 use cluster::wire;
 use futures::{StreamExt as _, stream};
-use node::drain::{EvictionAnswer, Pod, Verdict, judge, pods_of, try_eviction};
+use node::drain::{EvictionResponse, Pod, Verdict, judge, pods_of, try_eviction};
 use serde::Deserialize;
 
 use crate::decide::pools::node_view::{EvictionTrial, TrialOutcome};
@@ -43,15 +43,15 @@ pub(super) async fn try_drain(
 
 impl EvictionTrial {
     /// The trial of a pod; none where the pod is gone. Without an answer it terminates already.
-    fn new(pod: &Pod, answer: Option<EvictionAnswer>) -> Option<Self> {
+    fn new(pod: &Pod, answer: Option<EvictionResponse>) -> Option<Self> {
         let (outcome, budget, message) = match answer {
             None => (TrialOutcome::Terminating, None, String::new()),
-            Some(EvictionAnswer::Gone) => return None,
-            Some(EvictionAnswer::Accepted) => (TrialOutcome::Evictable, None, String::new()),
-            Some(EvictionAnswer::Blocked {
+            Some(EvictionResponse::Gone) => return None,
+            Some(EvictionResponse::Accepted) => (TrialOutcome::Evictable, None, String::new()),
+            Some(EvictionResponse::Blocked {
                 budget, message, ..
             }) => (TrialOutcome::Blocked, budget, message),
-            Some(EvictionAnswer::Trouble(message)) => (TrialOutcome::Unknown, None, message),
+            Some(EvictionResponse::Trouble(message)) => (TrialOutcome::Unknown, None, message),
         };
         Some(Self {
             pod: pod.name.to_string(),

@@ -11,7 +11,7 @@ use super::*;
 
 const KUBECONFIG: &str = "/etc/kubernetes/kubeconfig";
 
-/// A server that answers each request with an empty object; its address, and the token of each
+/// A server that responds to each request with an empty object; its address, and the token of each
 /// request.
 fn server() -> (String, Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -30,8 +30,8 @@ fn server() -> (String, Receiver<String>) {
                 .iter()
                 .find_map(|line| line.strip_prefix("authorization: Bearer "));
             let is_heard = sender.send(token.unwrap_or_default().to_owned());
-            let answer = b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{}";
-            (&stream).write_all(answer).unwrap();
+            let response = b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{}";
+            (&stream).write_all(response).unwrap();
             if is_heard.is_err() {
                 break;
             }

@@ -203,6 +203,6 @@ async fn of_the_answer_only_the_metadata_is_read() {
         (head.name.as_str(), head.resource_version.as_str()),
         ("a", "7")
     );
-    let said = failed.unwrap_err().to_string();
-    assert_eq!(said, "cannot apply ConfigMap ns/a");
+    let message = failed.unwrap_err().to_string();
+    assert_eq!(message, "cannot apply ConfigMap ns/a");
 }

@@ -8,7 +8,7 @@ use kube::core::Status;
 use super::REQUEST_LIMIT;
 use crate::kubeconfig;
 
-/// Longest time that a server may ask to be left alone: it is added to the time of the answer.
+/// Longest time that a server may ask to be left alone: it is added to the time of the response.
 pub(super) const LONGEST_RETRY: Duration = Duration::from_hours(1);
 
 /// What came of a request that did not succeed.
@@ -35,7 +35,7 @@ pub enum Error {
         /// The client's word.
         source: Box<kube::Error>,
     },
-    /// The answer did not come within [`REQUEST_LIMIT`].
+    /// The response did not come within [`REQUEST_LIMIT`].
     #[error("no answer to {method} {path} within {} s", REQUEST_LIMIT.as_secs())]
     TimedOut {
         /// HTTP method.
@@ -43,21 +43,21 @@ pub enum Error {
         /// Path and query.
         path: String,
     },
-    /// The API server said no.
+    /// The API server refused the request.
     #[error("{method} {path}: {}", describe(status))]
     Refused {
         /// HTTP method.
         method: Method,
         /// Path and query.
         path: String,
-        /// Its answer; `code` is always set.
+        /// Its response; `code` is always set.
         status: Box<Status>,
         /// When it asks to be tried again.
         retry_after: Option<Duration>,
     },
-    /// The answer is not what the path promises.
+    /// The response is not what the path promises.
     #[error("cannot read the answer to {method} {path}")]
-    Answer {
+    Response {
         /// HTTP method.
         method: Method,
         /// Path and query.
@@ -79,7 +79,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// HTTP status of the answer, if there was one.
+    /// HTTP status of the response, if there was one.
     pub fn code(&self) -> Option<u16> {
         match self {
             Self::Refused { status, .. } => Some(status.code),
@@ -87,12 +87,12 @@ impl Error {
             | Self::NotLeading { .. }
             | Self::Unreachable { .. }
             | Self::TimedOut { .. }
-            | Self::Answer { .. }
+            | Self::Response { .. }
             | Self::Request { .. } => None,
         }
     }
 
-    /// Whether a version that was asked for is yet to come. The API server waits some seconds for
+    /// Whether the requested version is yet to come. The API server waits some seconds for
     /// it first.
     ///
     /// Source: `NewTooLargeResourceVersionError` of `k8s.io/apiserver`, and
@@ -126,7 +126,7 @@ impl Error {
             Self::Refused { status, .. } => {
                 matches!(status.code, 401 | 408 | 409 | 429) || status.code >= 500
             }
-            Self::NotLeading { .. } | Self::Answer { .. } | Self::Request { .. } => false,
+            Self::NotLeading { .. } | Self::Response { .. } | Self::Request { .. } => false,
         }
     }
 
@@ -138,7 +138,7 @@ impl Error {
             | Self::NotLeading { .. }
             | Self::Unreachable { .. }
             | Self::TimedOut { .. }
-            | Self::Answer { .. }
+            | Self::Response { .. }
             | Self::Request { .. } => None,
         }
     }
@@ -168,12 +168,12 @@ pub(super) fn of_status(
 /// The error of the client's own, on reading.
 #[expect(
     clippy::wildcard_enum_match_arm,
-    reason = "all other failures of the client are one: no answer was had"
+    reason = "all other failures of the client are one: there was no response"
 )]
 pub(super) fn of_client(path: &str, error: kube::Error) -> Error {
     match error {
         kube::Error::Api(status) => of_status(&Method::GET, path, *status, None),
-        kube::Error::SerdeError(source) => Error::Answer {
+        kube::Error::SerdeError(source) => Error::Response {
             method: Method::GET,
             path: path.to_owned(),
             source: Box::new(source),

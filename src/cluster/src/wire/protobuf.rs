@@ -198,7 +198,7 @@ fn read_event(frame: Bytes) -> Result<Result<ObjectEvent<Bytes>, Status>, FormEr
     })
 }
 
-/// What a failed request's answer says, where it is in this form.
+/// The status in a failed request's response, where it is in this form.
 pub(super) fn status(body: &Bytes) -> Option<Status> {
     let failure = Failure::decode(unwrap(body).ok()?).ok()?;
     Some(failure.into())
@@ -222,7 +222,7 @@ fn unwrap(bytes: &Bytes) -> Result<Bytes, FormError> {
 
 /// The error of an object that cannot be read.
 pub fn unread(path: &str, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
-    Error::Answer {
+    Error::Response {
         method: Method::GET,
         path: path.to_owned(),
         source: source.into(),

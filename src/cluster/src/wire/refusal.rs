@@ -1,4 +1,4 @@
-//! The error of an answer that is no success, in whatever form it came.
+//! The error of a response that is no success, in whatever form it came.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use kube::core::Status;
 use super::error::{Error, LONGEST_RETRY, of_status};
 use super::protobuf;
 
-/// The error of an answer that is no success.
+/// The error of a response that is no success.
 pub(super) fn refused(
     method: &Method,
     path: &str,
@@ -18,7 +18,7 @@ pub(super) fn refused(
     headers: &HeaderMap,
     body: &Bytes,
 ) -> Error {
-    // Priority and fairness, proxies and load balancers answer in plain text.
+    // Priority and fairness, proxies and load balancers respond in plain text.
     let status = serde_json::from_slice(body).ok();
     let status = status.or_else(|| protobuf::status(body));
     let mut status: Status = status.unwrap_or_else(|| {
@@ -38,7 +38,7 @@ pub(super) fn refused(
 mod tests {
     use super::*;
 
-    fn answer(code: u16, retry_after: Option<&str>, body: &str) -> Error {
+    fn of_response(code: u16, retry_after: Option<&str>, body: &str) -> Error {
         let mut headers = HeaderMap::new();
         if let Some(value) = retry_after {
             headers.insert(RETRY_AFTER, value.parse().unwrap());
@@ -63,13 +63,17 @@ mod tests {
             (503, true),
         ];
         for (code, transient) in table {
-            assert_eq!(answer(code, None, "{}").is_transient(), transient, "{code}");
+            assert_eq!(
+                of_response(code, None, "{}").is_transient(),
+                transient,
+                "{code}"
+            );
         }
     }
 
     #[test]
     fn plain_text_of_a_proxy_is_kept() {
-        let error = answer(
+        let error = of_response(
             429,
             Some("1"),
             "Too many requests, please try again later.\n",
@@ -84,17 +88,20 @@ mod tests {
     #[test]
     fn wait_that_a_server_asks_for_ends() {
         let longest = u64::MAX.to_string();
-        let error = answer(429, Some(&longest), "later");
+        let error = of_response(429, Some(&longest), "later");
         assert_eq!(error.retry_after(), Some(LONGEST_RETRY));
         let body = r#"{"kind":"Status","code":429,"details":{"retryAfterSeconds":4294967295}}"#;
-        assert_eq!(answer(429, None, body).retry_after(), Some(LONGEST_RETRY));
+        assert_eq!(
+            of_response(429, None, body).retry_after(),
+            Some(LONGEST_RETRY)
+        );
     }
 
     #[test]
     fn causes_are_said_once() {
         let body = r#"{"kind":"Status","reason":"TooManyRequests","code":429,"message":"Cannot evict pod as it would violate the pod's disruption budget.",
             "details":{"retryAfterSeconds":10,"causes":[{"reason":"DisruptionBudget","message":"The disruption budget web needs 5 healthy pods and has 5 currently"}]}}"#;
-        let error = answer(429, None, body);
+        let error = of_response(429, None, body);
         assert_eq!(error.retry_after(), Some(Duration::from_secs(10)));
         assert!(error.to_string().ends_with(
             "disruption budget. (The disruption budget web needs 5 healthy pods and has 5 currently)"

@@ -1,4 +1,4 @@
-//! The config server: answers new machines with their Ignition configuration.
+//! The config server: serves new machines their Ignition configuration.
 
 use std::process::ExitCode;
 

@@ -4,7 +4,7 @@ use apimock::{Call, Reply, Script};
 use http_body_util::BodyExt as _;
 
 use super::*;
-use crate::visits::VisitPolicy;
+use crate::rate_limit::RateLimitPolicy;
 
 const OWN: &str = "/apis/machineconfiguration.openshift.io/v1/machineconfigs/";
 
@@ -27,13 +27,13 @@ fn server(script: Vec<Call>) -> (Script, ConfigServer) {
     let server = ConfigServer {
         metrics: Arc::new(ServerMetrics::new(store.clone(), true)),
         store,
-        visits: Mutex::new(Visits::new(VisitPolicy {
+        rate_limits: Mutex::new(RateLimits::new(RateLimitPolicy {
             window: Some(Duration::from_hours(1)),
             is_shared: false,
-            burst: VisitPolicy::BURST,
-            pause: VisitPolicy::PAUSE,
+            burst: RateLimitPolicy::BURST,
+            pause: RateLimitPolicy::PAUSE,
         })),
-        in_flight: AnswersInFlight::default(),
+        in_flight: ResponsesInFlight::default(),
         token_bytes: AtomicUsize::new(0),
         access: Arc::clone(&access),
         bootstrap: Bootstrap {
@@ -42,7 +42,7 @@ fn server(script: Vec<Call>) -> (Script, ConfigServer) {
             account: ("n".to_owned(), "a".to_owned()),
             token_secs: 3600,
         },
-        gate: Gate::new(access, Vec::new()),
+        authorizer: Authorizer::new(access, Vec::new()),
         is_open: true,
         clock: Instant::now,
     };
@@ -64,7 +64,7 @@ fn made(token: &str) -> Reply {
     Reply::ok(json!({ "spec": spec, "status": { "token": token, "expirationTimestamp": end } }))
 }
 
-/// Status and bytes of an answer; those of HEAD are what its length is taken from.
+/// Status and bytes of a response; those of HEAD are what its length is taken from.
 async fn ask(server: &ConfigServer, method: Method) -> (u16, Bytes) {
     let peer = Peer {
         address: ([10, 0, 0, 1], 1000).into(),
@@ -100,7 +100,7 @@ async fn answer_that_fails_leaves_the_credential_to_others() {
     let (script, server) = server(vec![token(failure), token(made("abc"))]);
     let other = "10.0.0.2".parse().unwrap();
     let credential = format!("{ANONYMOUS} 10.0.0.1");
-    let reserve = || visits::reserve(&server.visits, &credential, other, Instant::now());
+    let reserve = || rate_limit::reserve(&server.rate_limits, &credential, other, Instant::now());
     let (status, _) = ask(&server, Method::GET).await;
     assert_eq!(status, 503);
     drop(reserve().unwrap());
@@ -137,23 +137,23 @@ fn path_names_the_pool_by_its_last_element() {
         ("/healthz/worker", None),
     ];
     for (path, expected) in table {
-        let found = match asked(&Method::GET, path) {
-            Ok(Asked::Pool(pool)) => Some(pool),
-            Ok(Asked::Health | Asked::Own(_)) | Err(_) => None,
+        let found = match requested_resource(&Method::GET, path) {
+            Ok(Resource::Pool(pool)) => Some(pool),
+            Ok(Resource::Health | Resource::Own(_)) | Err(_) => None,
         };
         assert_eq!(found, expected, "{path}");
     }
     let (own, below) = (format!("{OWN}rendered-worker-1"), format!("{OWN}a/b"));
-    let own = asked(&Method::GET, &own);
-    assert!(matches!(own, Ok(Asked::Own("rendered-worker-1"))));
-    let below = asked(&Method::GET, &below);
+    let own = requested_resource(&Method::GET, &own);
+    assert!(matches!(own, Ok(Resource::Own("rendered-worker-1"))));
+    let below = requested_resource(&Method::GET, &below);
     assert!(matches!(below, Err(Refusal::Path)));
     for path in ["/config/worker", "/healthz", "/elsewhere"] {
-        let posted = asked(&Method::POST, path);
+        let posted = requested_resource(&Method::POST, path);
         assert!(matches!(posted, Err(Refusal::Method)), "{path}");
     }
     assert!(matches!(
-        asked(&Method::HEAD, "/healthz"),
-        Ok(Asked::Health)
+        requested_resource(&Method::HEAD, "/healthz"),
+        Ok(Resource::Health)
     ));
 }

@@ -112,16 +112,19 @@ impl Deployments {
         if !first.equal(&booted) {
             order.push(Clone::clone(&booted));
         }
-        let known = self.sysroot().deployments();
+        let deployments = self.sysroot().deployments();
         let is_target = |deployment: &ostree::Deployment| {
-            first.equal(&booted) && known.first().is_some_and(|first| first.equal(deployment))
+            first.equal(&booted)
+                && deployments
+                    .first()
+                    .is_some_and(|first| first.equal(deployment))
         };
         let mut previous = self.droppable()?;
         previous.retain(|deployment| {
             !deployment.equal(&first) && !is_target(deployment) && !deployment.is_staged()
         });
         let previous = previous.pop();
-        let rest = known.iter().filter(|deployment| {
+        let rest = deployments.iter().filter(|deployment| {
             let is_previous = |previous: &ostree::Deployment| previous.equal(deployment);
             !deployment.equal(&first)
                 && !deployment.equal(&booted)
@@ -158,8 +161,11 @@ impl Deployments {
     pub fn drop_older_than(&mut self, previous: &DeploymentId) -> Result<()> {
         self.reload()?;
         let booted = self.current()?;
-        let known = self.sysroot().deployments();
-        if known.first().is_none_or(|first| !first.equal(&booted)) {
+        let deployments = self.sysroot().deployments();
+        if deployments
+            .first()
+            .is_none_or(|first| !first.equal(&booted))
+        {
             return Ok(());
         }
         let mut older = self.droppable()?;
@@ -167,7 +173,7 @@ impl Deployments {
         if older.is_empty() {
             return Ok(());
         }
-        let kept: Vec<ostree::Deployment> = known
+        let kept: Vec<ostree::Deployment> = deployments
             .into_iter()
             .filter(|deployment| !older.iter().any(|other| other.equal(deployment)))
             .collect();

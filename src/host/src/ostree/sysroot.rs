@@ -130,8 +130,8 @@ impl Deployments {
 
     /// A deployment by id, including the new one.
     pub(super) fn find(&self, id: &DeploymentId) -> Result<ostree::Deployment> {
-        let known = self.sysroot.deployments();
-        let mut all = self.made.iter().chain(&known);
+        let deployments = self.sysroot.deployments();
+        let mut all = self.made.iter().chain(&deployments);
         let found = all.find(|deployment| id_of(deployment) == *id);
         found.cloned().ok_or_else(|| Error::NoDeployment {
             deployment: id.to_string(),

@@ -253,7 +253,7 @@ pub fn is_wanted_by(root: &Root, unit: &str, by: &[&str]) -> Result<bool, Error>
     Ok(found == wanted)
 }
 
-/// Whether a file at a path can be a unit's: systemd must read its units anew after it changed.
+/// Whether a file at a path can be a unit's: systemd must reload its units after it changed.
 /// Paths below `/usr/local` count by both of their names.
 pub fn is_unit_file(path: &str) -> bool {
     let var = LOCAL.replacen("/usr/local", "/var/usrlocal", 1);

@@ -82,10 +82,13 @@ fn what_a_version_cannot_say_is_refused_by_field() {
     for (config, since, field) in table {
         for target in SpecVersion::ALL {
             if target < since {
-                let said = refused(&config, target);
+                let message = refused(&config, target);
                 let name = target.as_str();
-                assert!(said.starts_with(field), "{name}: {said}");
-                assert!(said.contains(&format!("specification {name}")), "{said}");
+                assert!(message.starts_with(field), "{name}: {message}");
+                assert!(
+                    message.contains(&format!("specification {name}")),
+                    "{message}"
+                );
             } else {
                 let (config, _) = parse(&config).unwrap();
                 config.to_version(target).unwrap();

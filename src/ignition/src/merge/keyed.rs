@@ -1,4 +1,4 @@
-//! Lists whose items are known by a key.
+//! Lists whose items have a key.
 
 use std::collections::{HashMap, HashSet};
 

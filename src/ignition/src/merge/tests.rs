@@ -1,4 +1,4 @@
-//! The answers of the library that OpenShift's MCO uses, and the laws.
+//! The results of the library that OpenShift's MCO uses, and the laws.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -15,8 +15,8 @@ fn files(file: &Value) -> Config {
     read(&json!({"ignition": {"version": "3.5.0"}, "storage": {"files": [file]}}))
 }
 
-/// The answers are those of `coreos/ignition`, `config/v3_5`, over configurations made up at
-/// random.
+/// The expected values are those of `coreos/ignition`, `config/v3_5`, over configurations made up
+/// at random.
 #[test]
 fn configurations_merge_as_ignition_merges_them() {
     for line in include_str!("../../tests/fixtures/merge.jsonl").lines() {
@@ -39,20 +39,15 @@ fn compression_and_hash_go_with_the_bytes() {
     let nothing = json!({});
     let table = [
         ("unset over packed", &hashed, &plain, &plain),
-        ("unset over said to be plain", &explicit, &plain, &plain),
+        ("unset over marked as plain", &explicit, &plain, &plain),
         ("unset over unset", &plain, &plain, &plain),
-        (
-            "said to be plain over packed",
-            &hashed,
-            &explicit,
-            &explicit,
-        ),
-        ("said to be plain over unset", &plain, &explicit, &explicit),
+        ("marked as plain over packed", &hashed, &explicit, &explicit),
+        ("marked as plain over unset", &plain, &explicit, &explicit),
         ("packed over unset", &plain, &gzip, &gzip),
         ("packed over packed", &hashed, &gzip, &gzip),
         ("no bytes over packed", &hashed, &nothing, &hashed),
         (
-            "no bytes over said to be plain",
+            "no bytes over marked as plain",
             &explicit,
             &nothing,
             &explicit,

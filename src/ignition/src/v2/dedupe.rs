@@ -29,7 +29,7 @@ fn units(units: Vec<Unit>) -> Vec<Unit> {
             continue;
         };
         for dropin in unit.dropins {
-            if !last.dropins.iter().any(|known| known.name == dropin.name) {
+            if !last.dropins.iter().any(|kept| kept.name == dropin.name) {
                 last.dropins.push(dropin);
             }
         }

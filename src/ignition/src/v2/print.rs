@@ -212,8 +212,8 @@ fn directory(directory: &three::Directory) -> two::Directory {
     }
 }
 
-/// Absence of `overwrite` means `true` there and `false` here, so it is always said; but not where
-/// a file is appended to.
+/// Absence of `overwrite` means `true` there and `false` here, so it is always printed; but not
+/// where a file is appended to.
 fn file(file: &three::File) -> two::File {
     let appended = file.append.first();
     let resource = appended.unwrap_or(&file.contents);

@@ -107,7 +107,7 @@ fn check(resource: &Resource, at: &str, file: Option<&str>, verdict: &mut Verdic
         );
     } else if scheme == "data" && compression_known {
         match content::decode(resource) {
-            // Said above already, by its own field.
+            // Reported above already, by its own field.
             Ok(_) | Err(content::Error::Hash(_)) => {}
             Err(error @ content::Error::Mismatch(_)) => {
                 let why = undecodable(error.to_string());

@@ -158,7 +158,7 @@ impl Target {
         let mode = member.mode().map_err(unreadable)? & MODE;
         links.remove(path);
         if kind.is_dir() && path == self.source {
-            // Its content is asked for, and the target is there.
+            // Its content is requested, and the target is there.
             return Ok(());
         }
         if kind == EntryType::Link {
@@ -192,7 +192,7 @@ impl Target {
         })
     }
 
-    /// Where a path of the image is written; none where it is not asked for.
+    /// Where a path of the image is written; none where it is not requested.
     fn target_of(&self, path: &str) -> Option<PathBuf> {
         if path == self.source {
             let name = path.rsplit('/').next()?;

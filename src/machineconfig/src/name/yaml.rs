@@ -354,7 +354,7 @@ fn escape(c: char) -> String {
 mod tests {
     use super::*;
 
-    /// The answers are those of `ghodss/yaml` 1.0.0 over `go-yaml` 2.4.0.
+    /// The expected values are those of `ghodss/yaml` 1.0.0 over `go-yaml` 2.4.0.
     #[test]
     fn texts_are_printed_as_go_yaml_prints_them() {
         for line in include_str!("../../tests/fixtures/yaml.jsonl").lines() {

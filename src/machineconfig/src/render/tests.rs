@@ -249,10 +249,11 @@ fn templates_of_another_build_are_not_mixed_in() {
 #[test]
 fn what_the_store_cannot_take_is_refused_and_blamed_on_the_largest() {
     let large = source("large", WORKER, file("/etc/x", &"x".repeat(MAX_BYTES)));
-    let said = refused(&[source("small", WORKER, file("/etc/y", "y")), large]);
+    let messages = refused(&[source("small", WORKER, file("/etc/y", "y")), large]);
     assert!(
-        said.contains("is too large (15") && said.ends_with("the largest source is \"large\""),
-        "{said}"
+        messages.contains("is too large (15")
+            && messages.ends_with("the largest source is \"large\""),
+        "{messages}"
     );
     let near = rendered(&[source(
         "a",
@@ -266,11 +267,11 @@ fn what_the_store_cannot_take_is_refused_and_blamed_on_the_largest() {
 fn lost_members_are_reported_by_source() {
     let spec = json!({"config": {"ignition": {"version": "3.5.0"}, "later": [1]}});
     let warnings = rendered(&[source("a", WORKER, spec)]).warnings;
-    let said: Vec<String> = warnings
+    let messages: Vec<String> = warnings
         .iter()
         .map(|(source, warning)| format!("{source}: {warning}"))
         .collect();
-    assert_eq!(said, ["a: later: is not known and is left out"]);
+    assert_eq!(messages, ["a: later: is not known and is left out"]);
 }
 
 #[test]

@@ -31,7 +31,7 @@ const UNIT_SUFFIXES: [&str; 12] = [
 
 /// Lays an administrator's policies over the defaults.
 ///
-/// Shape: `asked` is `spec.nodeDisruptionPolicy`, in the form that [`Policies::parse`] reads;
+/// Shape: `requested` is `spec.nodeDisruptionPolicy`, in the form that [`Policies::parse`] reads;
 /// `null` asks for nothing. An entry replaces the default of the same path or name in its place;
 /// others follow the defaults. `sshkey` replaces the default's. Paths are cleaned of doubled `/`
 /// and of one at the end. Without actions, any of them is as absent: `None` is what asks for
@@ -41,27 +41,27 @@ const UNIT_SUFFIXES: [&str; 12] = [
 /// # Errors
 /// One [`Error`] for each wrong field. What OpenShift's CRD checks is checked again: another
 /// version of the CRD may let it through.
-pub fn merge(asked: &Value) -> Result<Policies, Vec<Error>> {
+pub fn merge(requested: &Value) -> Result<Policies, Vec<Error>> {
     let mut check = Check::default();
-    let asked = check.policies(asked);
+    let requested = check.policies(requested);
     if !check.errors.is_empty() {
         return Err(check.errors);
     }
     let mut merged = Policies::default();
-    overlay(&mut merged.files, asked.files, |one, other| {
+    overlay(&mut merged.files, requested.files, |one, other| {
         one.path == other.path
     });
-    overlay(&mut merged.units, asked.units, |one, other| {
+    overlay(&mut merged.units, requested.units, |one, other| {
         one.name == other.name
     });
-    if !asked.sshkey.is_empty() {
-        merged.sshkey = asked.sshkey;
+    if !requested.sshkey.is_empty() {
+        merged.sshkey = requested.sshkey;
     }
     Ok(merged)
 }
 
-fn overlay<T>(defaults: &mut Vec<T>, asked: Vec<T>, is_for_the_same: impl Fn(&T, &T) -> bool) {
-    for policy in asked {
+fn overlay<T>(defaults: &mut Vec<T>, requested: Vec<T>, is_for_the_same: impl Fn(&T, &T) -> bool) {
+    for policy in requested {
         let default = defaults
             .iter_mut()
             .find(|default| is_for_the_same(default, &policy));
@@ -79,13 +79,13 @@ struct Check {
 }
 
 impl Check {
-    fn policies(&mut self, asked: &Value) -> Policies {
+    fn policies(&mut self, requested: &Value) -> Policies {
         let mut policies = Policies {
             files: Vec::new(),
             units: Vec::new(),
             sshkey: Vec::new(),
         };
-        for (at, entry) in self.entries(asked, "files") {
+        for (at, entry) in self.entries(requested, "files") {
             let path = self.accept(text(entry, "path", &at));
             let actions = self.actions(entry, &at);
             let Some(path) = path else { continue };
@@ -101,7 +101,7 @@ impl Check {
             }
             policies.files.push(FilePolicy { path, actions });
         }
-        for (at, entry) in self.entries(asked, "units") {
+        for (at, entry) in self.entries(requested, "units") {
             let name = self.accept(text(entry, "name", &at));
             let actions = self.actions(entry, &at);
             let Some(name) = name else { continue };
@@ -117,7 +117,7 @@ impl Check {
             let name = name.to_owned();
             policies.units.push(UnitPolicy { name, actions });
         }
-        if let Some(sshkey) = asked.get("sshkey").filter(|sshkey| !sshkey.is_null()) {
+        if let Some(sshkey) = requested.get("sshkey").filter(|sshkey| !sshkey.is_null()) {
             policies.sshkey = self.actions(sshkey, "sshkey");
         }
         policies.files.retain(|policy| !policy.actions.is_empty());
@@ -126,8 +126,8 @@ impl Check {
     }
 
     /// The entries of a list, each with its JSON path.
-    fn entries<'a>(&mut self, asked: &'a Value, member: &str) -> Vec<(String, &'a Value)> {
-        let entries = asked.get(member).and_then(Value::as_array);
+    fn entries<'a>(&mut self, requested: &'a Value, member: &str) -> Vec<(String, &'a Value)> {
+        let entries = requested.get(member).and_then(Value::as_array);
         let entries = entries.map_or(&[][..], Vec::as_slice);
         if entries.len() > ENTRIES {
             let why = format!(
@@ -143,31 +143,34 @@ impl Check {
 
     fn actions(&mut self, entry: &Value, at: &str) -> Vec<Action> {
         let at = format!("{at}.actions");
-        let Some(asked) = entry.get("actions").and_then(Value::as_array) else {
+        let Some(requested) = entry.get("actions").and_then(Value::as_array) else {
             self.reject(at, "is missing or no list");
             return Vec::new();
         };
-        if asked.len() > ACTIONS {
-            let why = format!("has {} actions, at most {ACTIONS} are allowed", asked.len());
+        if requested.len() > ACTIONS {
+            let why = format!(
+                "has {} actions, at most {ACTIONS} are allowed",
+                requested.len()
+            );
             self.reject(at.clone(), &why);
         }
         let mut actions = Vec::new();
-        for (index, action) in asked.iter().take(ACTIONS).enumerate() {
+        for (index, action) in requested.iter().take(ACTIONS).enumerate() {
             let at = format!("{at}[{index}]");
             if let Some(action) = self.action(action, &at) {
                 actions.push(action);
             }
         }
         for (action, name) in [(Action::Reboot, "Reboot"), (Action::None, "None")] {
-            if asked.len() > 1 && actions.contains(&action) {
+            if requested.len() > 1 && actions.contains(&action) {
                 self.reject(at.clone(), &format!("{name} stands beside other actions"));
             }
         }
         actions
     }
 
-    fn action(&mut self, asked: &Value, at: &str) -> Option<Action> {
-        let action = self.accept(Action::parse(asked, at))?;
+    fn action(&mut self, requested: &Value, at: &str) -> Option<Action> {
+        let action = self.accept(Action::parse(requested, at))?;
         let named = match &action {
             Action::Reload(service) => Some(("reload", service)),
             Action::Restart(service) => Some(("restart", service)),
@@ -184,7 +187,7 @@ impl Check {
         }
         let belongs = |member: &str| named.is_some_and(|(named, _)| named == member);
         for member in ["reload", "restart"] {
-            let has = asked.get(member).is_some_and(|value| !value.is_null());
+            let has = requested.get(member).is_some_and(|value| !value.is_null());
             if has && !belongs(member) {
                 let why = "belongs to another type of action";
                 self.reject(format!("{at}.{member}"), why);

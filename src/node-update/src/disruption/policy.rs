@@ -16,7 +16,7 @@ pub enum Action {
     Reload(String),
     /// Restarts a service.
     Restart(String),
-    /// Reads all units anew.
+    /// Reloads all units.
     DaemonReload,
     /// Nothing; stands alone.
     None,

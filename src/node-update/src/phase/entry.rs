@@ -35,7 +35,7 @@ pub(super) fn set_out_with(
 ) -> Step {
     match (origin, &facts.desired) {
         (origin, Some(to)) if to != origin.target() => {
-            Fetching::anew(step, origin, to.clone(), failures)
+            Fetching::from_step(step, origin, to.clone(), failures)
         }
         (Origin::Verified(to), _) => {
             let finishing = Phase::Finishing(Finishing { to, failures });
@@ -45,7 +45,7 @@ pub(super) fn set_out_with(
     }
 }
 
-/// Waits for the fetch of `to` that began before the node's turn, instead of beginning it anew.
+/// Waits for the fetch of `to` that began before the node's turn, instead of restarting it.
 pub(super) const fn join(origin: Origin, to: Target) -> Step {
     let fetching = Fetching {
         origin,
@@ -75,7 +75,7 @@ pub(super) fn force(origin: Origin, failures: Option<Failures>, facts: &Facts) -
         .unwrap_or_else(|| origin.target())
         .clone();
     begin_anew(failures, |failures| {
-        Fetching::anew(Fetch::Returning, origin, to, failures)
+        Fetching::from_step(Fetch::Returning, origin, to, failures)
     })
 }
 
@@ -89,7 +89,7 @@ fn begin_anew(failures: Option<Failures>, begin: impl FnOnce(Option<Failures>) -
     begin(Some(failures))
 }
 
-/// Sets out for another target than the held one, or for the held one anew.
+/// Sets out for another target than the held one, or for the held one again.
 pub(super) fn release(origin: Origin, facts: &Facts) -> Step {
     prepend(Command::Forget, set_out(origin, None, facts))
 }
@@ -114,7 +114,7 @@ impl Idle {
 }
 
 impl Fetching {
-    pub(super) fn anew(
+    pub(super) fn from_step(
         step: Fetch,
         origin: Origin,
         to: Target,

@@ -4,7 +4,7 @@ use super::entry::{cancel, set_out};
 use super::step::{Step, stay, wait};
 use super::{Command, Degraded, Event, Facts, Phase, RollBack, Starting, Unexpected};
 
-/// The transition of an event in a phase. An event that names the desired target anew does not get
+/// The transition of an event in a phase. An event that names the desired target again does not get
 /// here.
 ///
 /// # Errors

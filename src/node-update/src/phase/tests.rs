@@ -208,7 +208,7 @@ fn a_new_target_while_draining_is_planned_once_the_node_is_in_service() {
     let steps = [
         on([wish("d")], returns),
         on([Event::InService], [plan("a", "d")]),
-        // In service since: the next target is planned at once, and drained for anew.
+        // In service since: the next target is planned at once, and drained for again.
         on([wish("e")], [Command::Cancel, plan("a", "e")]),
         on([Event::Planned(REBOOT), Event::Prepared], [Command::Drain]),
     ];

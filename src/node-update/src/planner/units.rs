@@ -156,8 +156,8 @@ fn is_other(old: Option<&DesiredUnit>, new: &DesiredUnit) -> bool {
     })
 }
 
-/// Whether the presets of the OS must decide anew. A unit that gets nothing but a drop-in keeps the
-/// enablement it has.
+/// Whether the presets of the OS must decide again. A unit that gets nothing but a drop-in keeps
+/// the enablement it has.
 fn wants_preset(old: Option<&DesiredUnit>, new: &DesiredUnit) -> bool {
     match old {
         None => new.has_contents,
@@ -175,7 +175,7 @@ fn is_unit_file(path: &str) -> bool {
         .is_some_and(|rest| rest.starts_with('/'))
 }
 
-/// Whether systemd must read its units anew after an action.
+/// Whether systemd must reload its units after an action.
 pub(super) fn is_about_units(action: &Action) -> bool {
     match action {
         Action::WriteFile { path, .. } | Action::ReleaseFile { path } => {

@@ -11,7 +11,7 @@ use crate::unit_settings::{self, named_file};
 use crate::well_known::{CRIO, KUBELET};
 use machineconfig::spec::NodeConfig;
 
-/// Units without which a host is no node; asked for where they exist.
+/// Units without which a host is no node; required where they exist.
 const NODE_UNITS: [&str; 2] = [KUBELET, CRIO];
 
 /// What must hold on a host in a configuration, in the order of `docs/reference/daemon.md`,
@@ -112,7 +112,7 @@ pub(crate) fn started(
     });
     let mut units: Vec<&str> = Vec::new();
     for unit in enabled.chain(acted_on) {
-        // These are asked for more: they must run.
+        // More is required of these: they must run.
         if !units.contains(&unit) && !NODE_UNITS.contains(&unit) {
             units.push(unit);
         }
@@ -188,13 +188,13 @@ mod tests {
             Live::Restart("restarted.service".to_owned()),
             Live::Reload(CRIO.to_owned()),
         ];
-        let asked = started(&before, &after, &changed, &live);
+        let started_units = started(&before, &after, &changed, &live);
         let expected = ["new.service", "runs-x.service", "restarted.service"].map(|unit| {
             Expectation::Started {
                 unit: unit.to_owned(),
             }
         });
-        assert_eq!(asked, expected);
+        assert_eq!(started_units, expected);
         assert_eq!(started(&after, &after, &[], &[]), []);
     }
 

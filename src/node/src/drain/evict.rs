@@ -1,4 +1,4 @@
-//! One eviction, and what its answer means.
+//! One eviction, and what its response means.
 
 use std::time::Duration;
 
@@ -13,9 +13,9 @@ use cluster::access::Access;
 use cluster::path;
 use cluster::wire::{self, RequestBody};
 
-/// What the API server answers to an eviction.
+/// The API server's response to an eviction, by its meaning.
 #[derive(Debug, PartialEq, Eq)]
-pub enum EvictionAnswer {
+pub enum EvictionResponse {
     /// The pod terminates.
     Accepted,
     /// There is no such pod.
@@ -26,10 +26,10 @@ pub enum EvictionAnswer {
         budget: Option<String>,
         /// Why, for people.
         message: String,
-        /// When to ask again, at the earliest.
+        /// When to send it again, at the earliest.
         retry_after: Option<Duration>,
     },
-    /// An answer that says nothing about the pod, or none.
+    /// A response without a decision on the pod, or none.
     Trouble(String),
 }
 
@@ -37,18 +37,18 @@ pub enum EvictionAnswer {
 /// another pod.
 ///
 /// No grace period is sent: the pod's own counts.
-pub(super) async fn evict(access: &Access, pod: &PodName, uid: &str) -> EvictionAnswer {
+pub(super) async fn evict(access: &Access, pod: &PodName, uid: &str) -> EvictionResponse {
     send(access, pod, json!({"preconditions": {"uid": uid}})).await
 }
 
-/// Asks what the eviction of a pod would be answered now. The pod stays, and its budget is as
-/// before: of several pods of one budget each is answered as if it were the only one.
-pub async fn try_eviction(access: &Access, pod: &Pod) -> EvictionAnswer {
+/// Tries the eviction of a pod as a dry run. The pod stays, and its budget is as before: of several
+/// pods of one budget each gets the response as if it were the only one.
+pub async fn try_eviction(access: &Access, pod: &Pod) -> EvictionResponse {
     let options = json!({"preconditions": {"uid": pod.uid}, "dryRun": ["All"]});
     send(access, &pod.name, options).await
 }
 
-async fn send(access: &Access, pod: &PodName, options: serde_json::Value) -> EvictionAnswer {
+async fn send(access: &Access, pod: &PodName, options: serde_json::Value) -> EvictionResponse {
     let PodName { namespace, name } = pod;
     let pod = path::untyped("v1", Some(namespace), "pods") + "/" + name;
     let body = json!({
@@ -65,30 +65,30 @@ async fn send(access: &Access, pod: &PodName, options: serde_json::Value) -> Evi
         )
         .await;
     match result {
-        Ok(_) => EvictionAnswer::Accepted,
+        Ok(_) => EvictionResponse::Accepted,
         Err(error) => read(&error),
     }
 }
 
-fn read(error: &wire::Error) -> EvictionAnswer {
+fn read(error: &wire::Error) -> EvictionResponse {
     let wire::Error::Refused {
         status,
         retry_after,
         ..
     } = error
     else {
-        return EvictionAnswer::Trouble(Chain(error).to_string());
+        return EvictionResponse::Trouble(Chain(error).to_string());
     };
     if error.is_not_found() {
-        return EvictionAnswer::Gone;
+        return EvictionResponse::Gone;
     }
     match status.code {
-        429 => EvictionAnswer::Blocked {
+        429 => EvictionResponse::Blocked {
             budget: budget(status),
             message: because(status),
             retry_after: *retry_after,
         },
-        _ => EvictionAnswer::Trouble(because(status)),
+        _ => EvictionResponse::Trouble(because(status)),
     }
 }
 
@@ -128,8 +128,8 @@ mod tests {
         }
     }
 
-    fn blocked(budget: Option<&str>, message: &str) -> EvictionAnswer {
-        EvictionAnswer::Blocked {
+    fn blocked(budget: Option<&str>, message: &str) -> EvictionResponse {
+        EvictionResponse::Blocked {
             budget: budget.map(ToOwned::to_owned),
             message: message.to_owned(),
             retry_after: None,
@@ -154,22 +154,22 @@ mod tests {
                 r#"{"code":429,"reason":"TooManyRequests","message":"too many requests"}"#,
                 blocked(None, "too many requests"),
             ),
-            (r#"{"code":404,"reason":"NotFound","message":"pods \"web\" not found"}"#, EvictionAnswer::Gone),
+            (r#"{"code":404,"reason":"NotFound","message":"pods \"web\" not found"}"#, EvictionResponse::Gone),
             (
                 r#"{"code":500,"message":"This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."}"#,
-                EvictionAnswer::Trouble(
+                EvictionResponse::Trouble(
                     "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.".to_owned(),
                 ),
             ),
             (
                 r#"{"code":403,"reason":"Forbidden","message":"unable to create new content in namespace x because it is being terminated"}"#,
-                EvictionAnswer::Trouble(
+                EvictionResponse::Trouble(
                     "unable to create new content in namespace x because it is being terminated".to_owned(),
                 ),
             ),
         ];
-        for (body, answer) in table {
-            assert_eq!(read(&refused(body)), answer, "{body}");
+        for (body, expected) in table {
+            assert_eq!(read(&refused(body)), expected, "{body}");
         }
     }
 }

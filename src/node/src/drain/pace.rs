@@ -9,7 +9,7 @@ use tokio::time::Instant;
 const SHORTEST: Duration = Duration::from_millis(500);
 
 /// A wait is this part of the time since the last progress, so that a drain takes at most an eighth
-/// longer than the budget makes it, and a budget that stays shut is asked less and less.
+/// longer than the budget makes it, and evictions against a budget that stays shut become rarer.
 const PART: u32 = 8;
 
 /// The longest wait in a drain that may still move: `docs/reference/controller.md`, "Drain limits".

@@ -82,33 +82,33 @@ fn list(
 #[derive(Debug)]
 pub(super) struct ProgressReporter {
     began: Instant,
-    said: Option<(Instant, Progress)>,
+    reported: Option<(Instant, Progress)>,
 }
 
 impl ProgressReporter {
     pub(super) fn new() -> Self {
         Self {
             began: Instant::now(),
-            said: None,
+            reported: None,
         }
     }
 
-    /// Calls `report` if the causes are others than those said last and their time has come.
+    /// Calls `report` if the causes are others than those reported last and their time has come.
     pub(super) fn report(&mut self, progress: Progress, report: &mut impl FnMut(&Progress)) {
         let same = self
-            .said
+            .reported
             .as_ref()
-            .is_some_and(|(_, said)| said.has_causes_of(&progress));
+            .is_some_and(|(_, reported)| reported.has_causes_of(&progress));
         if same || self.due(&progress).is_none_or(|due| due > Instant::now()) {
             return;
         }
         report(&progress);
-        self.said = Some((Instant::now(), progress));
+        self.reported = Some((Instant::now(), progress));
     }
 
     /// When a change to `progress` may be reported; never for nothing.
     pub(super) fn due(&self, progress: &Progress) -> Option<Instant> {
-        if let Some((at, _)) = &self.said {
+        if let Some((at, _)) = &self.reported {
             return Some(*at + PACE);
         }
         if progress.trouble.is_some() || !progress.blocked.is_empty() {

@@ -125,8 +125,8 @@ impl<'a, K: Watched> KindReader<'a, K> {
         Ok(entries.boxed())
     }
 
-    /// Whether the API server is certain to have reached a position; not where that is not known,
-    /// and [`Self::position`] tells.
+    /// Whether the API server is certain to have reached a position. Where it is undetermined,
+    /// [`Self::position`] tells.
     ///
     /// Of a kind with many objects, which has the protobuf form, it is cheaper than a list: the API
     /// server reads one object from its memory once that is as new as the position. It need not be

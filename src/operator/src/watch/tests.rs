@@ -301,7 +301,7 @@ async fn expired_position_lists_again() {
         lists("7", &[object("a", "1")]),
         watches("7", events(&[("ERROR", expired())])),
         lists("90", &[object("b", "80")]),
-        // The same, as an answer instead of an event.
+        // The same, as a response instead of an event.
         watches("90", Reply::Object(410, expired())),
         lists("99", &[object("b", "80")]),
     ];
@@ -321,7 +321,7 @@ async fn kind_that_is_not_served_has_no_objects_until_it_is() {
     let scope = WatchScope::namespace("ns").optional();
     let (entries, synced) = followed_in(scope, calls, "7").await;
     assert_eq!(entries, [entry("a", "1")]);
-    // Once without objects, however often it was asked for, and once with them.
+    // Once without objects, however often it was requested, and once with them.
     assert_eq!(synced, 2);
 }
 
@@ -367,7 +367,7 @@ async fn heartbeats_renew_the_version_and_changes_are_read() {
                 Duration::from_mins(30),
             ),
         ),
-        // What was seen before is known to the next watch too.
+        // What was seen before is cached for the next watch too.
         watches(
             "13",
             events(&[("MODIFIED", "b 14 z beat")], Duration::from_mins(30)),
@@ -402,7 +402,7 @@ async fn heartbeats_renew_the_version_and_changes_are_read() {
     assert_eq!(cache.get("b").unwrap().version, "14");
 }
 
-/// Where it is known by one object that the API server has reached the position, nothing is listed.
+/// Where one object shows that the API server has reached the position, nothing is listed.
 #[tokio::test(start_paused = true)]
 async fn kind_of_many_objects_asks_for_one_of_them_after_an_outage() {
     let page = |version| {
@@ -436,7 +436,7 @@ async fn kind_of_many_objects_asks_for_one_of_them_after_an_outage() {
         )),
         broken(),
         reads(Reply::failure(503, "ServiceUnavailable", "down")),
-        // What answers is behind the others, and no older state.
+        // The responding server is behind the others, and no older state.
         reads(yet_to_come()),
         asks("8"),
         broken(),
@@ -470,7 +470,7 @@ async fn kind_that_is_not_served_any_more_has_no_objects() {
     assert_eq!(synced, 3);
 }
 
-/// The answer to a write of ours may be there before the watch has brought the object.
+/// The response to a write of ours may be there before the watch has brought the object.
 #[tokio::test(start_paused = true)]
 async fn late_heartbeat_does_not_hide_a_write() {
     let list = protobuf::list("7", "", &[b"a 5 x"]);

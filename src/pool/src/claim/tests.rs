@@ -167,8 +167,8 @@ impl Controller {
                     _ => Round::Idle,
                 }
             }
-            Round::Assigns(mut left, target, known) => match left.pop() {
-                Some((node, version, gives_up)) if known.allows_assignments() => {
+            Round::Assigns(mut left, target, cached) => match left.pop() {
+                Some((node, version, gives_up)) if cached.allows_assignments() => {
                     let written = if gives_up {
                         server.give_up(&node, &version, &target)
                     } else {
@@ -177,7 +177,7 @@ impl Controller {
                     if let Some(written) = written {
                         self.learn(&written);
                     }
-                    Round::Assigns(left, target, known)
+                    Round::Assigns(left, target, cached)
                 }
                 Some(_) | None => Round::Idle,
             },
@@ -186,8 +186,8 @@ impl Controller {
 
     /// The watch delivers the pool as it is.
     fn see(&mut self, server: &Server) {
-        if let Round::Assigns(_, _, known) = &mut self.round {
-            known.clone_from(&server.pool);
+        if let Round::Assigns(_, _, cached) = &mut self.round {
+            cached.clone_from(&server.pool);
         }
     }
 
@@ -203,9 +203,13 @@ impl Controller {
 
     fn learn(&mut self, node: &NodeView) {
         let version = |node: &NodeView| node.resource_version.parse::<u64>().unwrap();
-        match self.nodes.iter_mut().find(|known| known.name == node.name) {
-            Some(known) if version(known) > version(node) => {}
-            Some(known) => known.clone_from(node),
+        match self
+            .nodes
+            .iter_mut()
+            .find(|cached| cached.name == node.name)
+        {
+            Some(cached) if version(cached) > version(node) => {}
+            Some(cached) => cached.clone_from(node),
             None => self.nodes.push(node.clone()),
         }
     }

@@ -122,10 +122,10 @@ fn a_node_is_initial_pool_the_custom_pool_that_its_first_configuration_is_of() {
 fn a_node_whose_pool_tells_no_labels_is_left_alone_until_it_has_some() {
     let first = "machineconfiguration.openshift.io/firstPivotConfig";
     let asking = |operator: &str, values: Value| {
-        let asked = json!([{ "key": "zone", "operator": operator, "values": values }]);
+        let requirements = json!([{ "key": "zone", "operator": operator, "values": values }]);
         pool(
             "edge",
-            json!({ "nodeSelector": { "matchExpressions": asked } }),
+            json!({ "nodeSelector": { "matchExpressions": requirements } }),
         )
     };
     let labels = |labels: Value| {

@@ -1,4 +1,4 @@
-//! Analysis between the steps of a rollout: queries of the cluster's metrics, and their answers.
+//! Analysis between the steps of a rollout: queries of the cluster's metrics, and their results.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,10 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::{InvalidPolicy, PolicyFault};
 
-/// An answer that is older says nothing of the nodes that were updated since.
+/// A result that is older says nothing of the nodes that were updated since.
 const FRESH: SignedDuration = SignedDuration::from_secs(60);
 
-/// When a query that did not pass is asked again.
+/// When a query that did not pass is sent again.
 pub(super) const REPEAT: SignedDuration = SignedDuration::from_secs(30);
 
 /// A query that must pass.
@@ -22,7 +22,7 @@ pub struct Analysis {
     pub query: String,
 }
 
-/// What a query answered.
+/// The result of a query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum QueryAnswer {
     /// 1: nodes may follow.
@@ -33,7 +33,7 @@ pub enum QueryAnswer {
     Missing(String),
 }
 
-/// The last answer to each query, and when it came.
+/// The last result of each query, and when it came.
 pub type QueryAnswers = BTreeMap<String, (Timestamp, QueryAnswer)>;
 
 impl Analysis {
@@ -49,7 +49,7 @@ impl Analysis {
         let mut all: Vec<Self> = Vec::new();
         for (query, place) in written.iter().zip(0_usize..) {
             let field = |key: &str| format!("spec.analysis[{place}].{key}");
-            if query.name.is_empty() || all.iter().any(|known| known.name == query.name) {
+            if query.name.is_empty() || all.iter().any(|other| other.name == query.name) {
                 return Err(invalid(
                     field("name"),
                     PolicyFault::Name(query.name.clone()),
@@ -67,8 +67,8 @@ impl Analysis {
     }
 
     /// Why it has not passed at `now`; none if it has.
-    pub(super) fn fault(&self, answers: &QueryAnswers, now: Timestamp) -> Option<String> {
-        let fresh = answers.get(&self.query);
+    pub(super) fn fault(&self, results: &QueryAnswers, now: Timestamp) -> Option<String> {
+        let fresh = results.get(&self.query);
         let fresh = fresh.filter(|(at, _)| now.duration_since(*at) <= FRESH);
         match fresh {
             Some((_, QueryAnswer::Passed)) => None,
@@ -78,9 +78,9 @@ impl Analysis {
         }
     }
 
-    /// Whether it is to be asked at `now`.
-    pub fn is_due(&self, answers: &QueryAnswers, now: Timestamp) -> bool {
-        let answer = answers.get(&self.query);
-        answer.is_none_or(|(at, _)| now.duration_since(*at).abs() >= REPEAT)
+    /// Whether it is to be sent at `now`.
+    pub fn is_due(&self, results: &QueryAnswers, now: Timestamp) -> bool {
+        let last = results.get(&self.query);
+        last.is_none_or(|(at, _)| now.duration_since(*at).abs() >= REPEAT)
     }
 }

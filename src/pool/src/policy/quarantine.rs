@@ -12,12 +12,12 @@ use super::{Amount, InvalidPolicy, PolicyFault};
 use crate::node::NodeView;
 
 /// When drains were first seen, by the clock of the program that saw them. All of it can be lost:
-/// the drains that are under way then begin anew.
+/// the drains that are under way then restart.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SeenDrains(BTreeMap<String, SeenDrain>);
 
 /// A drain of a node: for a configuration, and since when by the node's own word. A node that says
-/// another time is drained anew.
+/// another time is drained again.
 #[derive(Debug, Clone, PartialEq)]
 struct SeenDrain {
     config: String,
@@ -39,11 +39,11 @@ impl SeenDrains {
                 continue;
             }
             let says = node.status.drain_since.clone();
-            let known = before.remove(&node.name);
+            let observed = before.remove(&node.name);
             // The clock may have been set back.
-            let known =
-                known.filter(|it| it.config == target && it.says == says && it.since <= now);
-            let drain = known.unwrap_or_else(|| SeenDrain {
+            let observed =
+                observed.filter(|it| it.config == target && it.says == says && it.since <= now);
+            let drain = observed.unwrap_or_else(|| SeenDrain {
                 config: target.to_owned(),
                 says,
                 since: now,

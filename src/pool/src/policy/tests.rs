@@ -151,36 +151,36 @@ fn others_follow_while_the_analysis_passes() {
         "analysis": [{ "name": "errors", "query": "a" }, { "name": "latency", "query": "b" }],
     });
     let mut pool = worker(9, spec);
-    let answer = |seconds: i64, answer| (NOW - SignedDuration::from_secs(seconds), answer);
+    let result = |seconds: i64, result| (NOW - SignedDuration::from_secs(seconds), result);
     // The canaries need no analysis.
     assert_eq!(assigned(&decided(&pool, &["a", "b"].map(node))), ["a"]);
     let nodes = [updated("a"), node("b")];
     for (one, other, fault) in [
         (None, None, Some("errors: it was not asked yet")),
         (
-            Some(answer(0, QueryAnswer::Failed)),
-            Some(answer(0, QueryAnswer::Passed)),
+            Some(result(0, QueryAnswer::Failed)),
+            Some(result(0, QueryAnswer::Passed)),
             Some("errors: it answers 0"),
         ),
         (
-            Some(answer(60, QueryAnswer::Passed)),
-            Some(answer(0, QueryAnswer::Missing("no route".to_owned()))),
+            Some(result(60, QueryAnswer::Passed)),
+            Some(result(0, QueryAnswer::Missing("no route".to_owned()))),
             Some("latency: it has no answer: no route"),
         ),
         (
-            Some(answer(61, QueryAnswer::Passed)),
-            Some(answer(0, QueryAnswer::Passed)),
+            Some(result(61, QueryAnswer::Passed)),
+            Some(result(0, QueryAnswer::Passed)),
             Some("errors: it was not asked yet"),
         ),
         (
-            Some(answer(60, QueryAnswer::Passed)),
-            Some(answer(0, QueryAnswer::Passed)),
+            Some(result(60, QueryAnswer::Passed)),
+            Some(result(0, QueryAnswer::Passed)),
             None,
         ),
     ] {
-        let answers = [("a", one), ("b", other)].into_iter();
-        let answers = answers.filter_map(|(query, answer)| Some((query.to_owned(), answer?)));
-        pool.facts.answers = answers.collect();
+        let results = [("a", one), ("b", other)].into_iter();
+        let results = results.filter_map(|(query, result)| Some((query.to_owned(), result?)));
+        pool.facts.answers = results.collect();
         let decision = decided(&pool, &nodes);
         let Some(fault) = fault else {
             assert_eq!(assigned(&decision), ["b"]);
@@ -191,7 +191,7 @@ fn others_follow_while_the_analysis_passes() {
         assert_eq!(why(&decision, "b"), expected);
         assert_eq!(decision.wakes, Some(NOW + SignedDuration::from_secs(30)));
     }
-    // Once all are updated nothing is asked any more.
+    // Once all are updated no query is sent any more.
     pool.facts.answers.clear();
     let decision = decided(&pool, &[updated("a"), updated("b")]);
     assert_eq!(decision.wakes, None);

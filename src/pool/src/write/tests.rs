@@ -168,7 +168,7 @@ fn what_a_node_fetches_before_its_turn_is_limited_by_the_policy() {
     let limited = |text: Reading<NonZeroU64>| {
         named_next("a", NEW).reporting(|status| status.next_bytes_per_second = Some(text))
     };
-    let known = |limit| Reading::Known(NonZeroU64::new(limit).unwrap());
+    let limit_of = |limit| Reading::Known(NonZeroU64::new(limit).unwrap());
     let unknown = || Reading::Unknown("fast".to_owned());
     let set = |limit: &str| Some(Some(limit.to_owned()));
     for (node, pool, is_assigned, change) in vec![
@@ -180,13 +180,13 @@ fn what_a_node_fetches_before_its_turn_is_limited_by_the_policy() {
             set("20000000"),
         ),
         (
-            limited(known(20_000_000)),
+            limited(limit_of(20_000_000)),
             policy(json!("20M")),
             false,
             None,
         ),
         (
-            limited(known(1)),
+            limited(limit_of(1)),
             policy(json!("1Mi")),
             false,
             set("1048576"),
@@ -199,20 +199,20 @@ fn what_a_node_fetches_before_its_turn_is_limited_by_the_policy() {
         ),
         // Its turn.
         (
-            limited(known(20_000_000)),
+            limited(limit_of(20_000_000)),
             policy(json!("20M")),
             true,
             Some(None),
         ),
         (node("a"), policy(json!("20M")), true, None),
         (
-            limited(known(20_000_000)),
+            limited(limit_of(20_000_000)),
             policy(Value::Null),
             false,
             Some(None),
         ),
         (
-            limited(known(20_000_000)),
+            limited(limit_of(20_000_000)),
             pool("worker", json!({})),
             false,
             Some(None),

@@ -16,7 +16,7 @@ const ALLOWED: [&str; 6] = [
     "machine-os",
 ];
 
-/// The first pair of a label without a name: what it is about is not known.
+/// The first pair of a label without a name: what it is about is undetermined.
 pub(super) fn nameless(label: &str) -> Option<Error> {
     let mut members = label.split(',').map(str::trim);
     let nameless = members.find(|member| member.starts_with('='));

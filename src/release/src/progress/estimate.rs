@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::{ProgressRecord, StepRecord};
 
-/// The rest counts as known if at most one of so many steps has no earlier run.
+/// The rest counts as measured if at most one of so many steps has no earlier run.
 const KNOWN_SHARE: usize = 5;
 
 /// What is left of an update, and how sure that is.

@@ -39,7 +39,7 @@ fn pass(version: &str, states: [TaskState; 4]) -> PassProgress {
 }
 
 /// Components by how far they are.
-fn said(record: &ProgressRecord) -> String {
+fn summary(record: &ProgressRecord) -> String {
     let steps = record.steps.iter().map(|step| {
         let state = match (step.started, step.ended) {
             (None, _) => "pending",
@@ -60,13 +60,13 @@ use TaskState::{Done, Pending, Started};
 fn restart_keeps_what_is_done_and_since_when_it_waits() {
     let record = ProgressRecord::next(None, &pass("2", [Done, Started, Pending, Pending]), at(0));
     assert_eq!(
-        said(&record),
+        summary(&record),
         "alpha running 1/2, beta pending 0/1, gamma pending 0/1"
     );
     let waiting = pass("2", [Done, Done, waits("Updating"), Done]);
     let record = ProgressRecord::next(Some(&record), &waiting, at(60));
     assert_eq!(
-        said(&record),
+        summary(&record),
         "alpha done 2/2, beta running 0/1, gamma done 1/1"
     );
     assert_eq!(record.waits[0].since, at(60));
@@ -86,7 +86,7 @@ fn restart_keeps_what_is_done_and_since_when_it_waits() {
     // A later run level that waits does not undo an earlier one.
     let again = pass("2", [waits("Degraded"), Pending, Pending, Pending]);
     let again = ProgressRecord::next(Some(&stored), &again, at(90));
-    assert_eq!(said(&again), said(&record));
+    assert_eq!(summary(&again), summary(&record));
     let since: Vec<_> = again
         .waits
         .iter()
@@ -128,7 +128,7 @@ fn update(before: Option<ProgressRecord>, version: &str, start: i64, beta: i64) 
     record.unwrap()
 }
 
-/// What is waited for has its weight. Row 2 of `docs/reference/known-weaknesses.md`, "Version
+/// What is waited for has its weight. Row 2 of `docs/reference/stored-weaknesses.md`, "Version
 /// operator".
 #[test]
 fn rest_is_estimated_by_earlier_runs_of_its_steps() {
@@ -251,14 +251,14 @@ proptest! {
     fn progress_never_goes_backwards(
         passes in prop::collection::vec((prop::array::uniform4(any_state()), any::<bool>()), 1..20),
     ) {
-        let mut known: Option<ProgressRecord> = None;
+        let mut stored: Option<ProgressRecord> = None;
         for (number, (states, is_restart)) in passes.into_iter().enumerate() {
-            if let Some(record) = known.as_ref().filter(|_| is_restart) {
-                known = Some(ProgressRecord::parse(&record.print()).unwrap());
+            if let Some(record) = stored.as_ref().filter(|_| is_restart) {
+                stored = Some(ProgressRecord::parse(&record.print()).unwrap());
             }
             let now = at(i64::try_from(number).unwrap());
-            let next = ProgressRecord::next(known.as_ref(), &pass("2", states), now);
-            if let Some(before) = &known {
+            let next = ProgressRecord::next(stored.as_ref(), &pass("2", states), now);
+            if let Some(before) = &stored {
                 prop_assert!(next.ended() >= before.ended());
                 for (after, before) in next.steps.iter().zip(&before.steps) {
                     prop_assert!(after.done >= before.done);
@@ -266,7 +266,7 @@ proptest! {
                     prop_assert!(before.ended.is_none() || after.ended == before.ended);
                 }
             }
-            known = Some(next);
+            stored = Some(next);
         }
     }
 }

@@ -1,22 +1,22 @@
-//! Whether an answer is of all that was asked.
+//! Whether a response covers all stores.
 
 use serde_json::Value;
 
-/// What a querier of several stores needs to be asked with, so that it refuses where one is away.
+/// The query parameter with which a querier of several stores refuses where one is away.
 /// Prometheus ignores it.
 ///
 /// Source: Thanos, Querier API, "Partial Response".
 pub const REFUSED: &str = "partial_response=false";
 
-/// Whether an answer of the query API has no warnings.
+/// Whether a response of the query API has no warnings.
 ///
-/// With a store away, a querier answers `success` with `warnings`, by what the others have: a sum
+/// With a store away, a querier responds `success` with `warnings`, by what the others have: a sum
 /// without the series that fail looks like health.
 ///
 /// # Errors
 /// The first warning, and how many more there are.
-pub fn check_whole(answer: &Value) -> Result<(), String> {
-    let warnings = match answer.get("warnings") {
+pub fn check_whole(response: &Value) -> Result<(), String> {
+    let warnings = match response.get("warnings") {
         None | Some(Value::Null) => return Ok(()),
         Some(Value::Array(warnings)) => warnings.as_slice(),
         Some(other) => std::slice::from_ref(other),
@@ -55,9 +55,9 @@ mod tests {
             (json!({ "warnings": "a" }), Some("a")),
             (json!({ "warnings": [{ "a": 1 }] }), Some("{\"a\":1}")),
         ];
-        for (answer, expected) in table {
+        for (response, expected) in table {
             let expected = expected.map(|text| format!("{prefix}{text}"));
-            assert_eq!(check_whole(&answer).err(), expected, "{answer}");
+            assert_eq!(check_whole(&response).err(), expected, "{response}");
         }
     }
 }

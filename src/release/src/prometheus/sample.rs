@@ -1,4 +1,4 @@
-//! An answer that is one sample of 1 or 0.
+//! A response that is one sample of 1 or 0.
 
 use serde_json::Value;
 
@@ -7,23 +7,23 @@ use super::partial;
 /// Reads what the cluster's metrics answered: one sample, 1 or 0.
 ///
 /// # Errors
-/// Why it is no answer.
+/// Why it is no such response.
 pub fn read(body: &[u8]) -> Result<bool, String> {
-    let answer: Value =
+    let response: Value =
         serde_json::from_slice(body).map_err(|error| format!("the answer is no JSON: {error}"))?;
-    let text = |pointer| answer.pointer(pointer).and_then(Value::as_str);
+    let text = |pointer| response.pointer(pointer).and_then(Value::as_str);
     if text("/status") != Some("success") {
         let why = text("/error").unwrap_or("no reason");
         return Err(format!("the query failed: {why}"));
     }
-    partial::check_whole(&answer)?;
+    partial::check_whole(&response)?;
     if text("/data/resultType") != Some("vector") {
         let kind = text("/data/resultType").unwrap_or_default();
         return Err(format!(
             "invalid PromQL result type is {kind:?}, not vector"
         ));
     }
-    let samples = answer.pointer("/data/result").and_then(Value::as_array);
+    let samples = response.pointer("/data/result").and_then(Value::as_array);
     match samples.map(Vec::as_slice) {
         Some([sample]) => {
             let value = sample.pointer("/value/1").and_then(Value::as_str);
@@ -59,14 +59,14 @@ mod tests {
             json!({ "status": "success", "data": { "resultType": "vector", "result": samples } })
         };
         let partial = |values: &[&str]| {
-            let mut answer = vector(values);
-            answer["warnings"] = json!(["store 10.0.0.7:10901 is away"]);
-            answer
+            let mut response = vector(values);
+            response["warnings"] = json!(["store 10.0.0.7:10901 is away"]);
+            response
         };
-        let read = |answer: Value| super::read(answer.to_string().as_bytes());
+        let read = |response: Value| super::read(response.to_string().as_bytes());
         assert_eq!(read(vector(&["1"])), Ok(true));
         assert_eq!(read(vector(&["0"])), Ok(false));
-        for (answer, expected) in [
+        for (response, expected) in [
             (vector(&["2"]), "must be 0 or 1): 2"),
             (vector(&["1", "1"]), "must be one, but is 2"),
             (vector(&[]), "must be one, but is 0"),
@@ -87,7 +87,7 @@ mod tests {
                 "\"scalar\", not vector",
             ),
         ] {
-            let why = read(answer).unwrap_err();
+            let why = read(response).unwrap_err();
             assert!(why.contains(expected), "{why}");
         }
         assert!(super::read(b"<html>").is_err());

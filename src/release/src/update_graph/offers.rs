@@ -56,14 +56,14 @@ impl UpdateGraph {
                 dropped.push((target.clone(), why));
                 continue;
             };
-            let known: Vec<UpdateRisk> = risks.iter().map(known_rules).collect();
-            match known.iter().find(|risk| risk.rules.is_empty()) {
+            let judged: Vec<UpdateRisk> = risks.iter().map(known_rules).collect();
+            match judged.iter().find(|risk| risk.rules.is_empty()) {
                 Some(risk) => {
                     let why = format!("risk {} has no rule that is known", risk.name);
                     dropped.push((target.clone(), why));
                 }
                 None => {
-                    offers.insert(target, known);
+                    offers.insert(target, judged);
                 }
             }
         }
@@ -82,7 +82,7 @@ impl UpdateGraph {
     }
 }
 
-/// A risk without the rules that are not known.
+/// A risk without its unsupported rules.
 fn known_rules(risk: &UpdateRisk) -> UpdateRisk {
     let is_known = |rule: &&RiskRule| !matches!(rule, RiskRule::Unknown { .. });
     UpdateRisk {
@@ -158,7 +158,7 @@ mod tests {
             ],
         };
         let found = graph.offers(&version("4.1.0+amd64")).unwrap();
-        let said: Vec<String> = found
+        let listed: Vec<String> = found
             .offers
             .iter()
             .map(|offer| {
@@ -166,7 +166,7 @@ mod tests {
                 format!("{} {names:?}", offer.version)
             })
             .collect();
-        assert_eq!(said, ["4.1.10 []", "4.1.2 [\"A\"]", "4.1.1 []"]);
+        assert_eq!(listed, ["4.1.10 []", "4.1.2 [\"A\"]", "4.1.1 []"]);
         assert_eq!(found.offers[1].risks[0].rules, [RiskRule::Always]);
         assert_eq!(
             found.dropped,

@@ -1,6 +1,6 @@
 //! The keys of a certificate that may sign data, and whether a signature of them counts.
 //!
-//! What is not known counts against a key: no certificate in force, a revocation that cannot be
+//! What is undetermined counts against a key: no certificate in force, a revocation that cannot be
 //! verified.
 
 use jiff::Timestamp;

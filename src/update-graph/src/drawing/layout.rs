@@ -1,7 +1,7 @@
 //! Which releases and updates are drawn, and where.
 //!
 //! A column is a minor release, a row a patch, the newest on top. Updates that follow from a chain
-//! of others are not drawn, unless all are asked for: a channel has thousands.
+//! of others are not drawn, unless all are requested: a channel has thousands.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -85,9 +85,9 @@ impl<'a> Drawing<'a> {
         request: &DrawingRequest,
     ) -> Self {
         // Built once: a channel has thousands of updates.
-        let known = path::updates(graph);
-        let shown = shown(graph, &known, request);
-        let path = path_of(&known, request, &shown);
+        let updates = path::updates(graph);
+        let shown = shown(graph, &updates, request);
+        let path = path_of(&updates, request, &shown);
         let (columns, mut releases) = places(graph, &shown);
         let number: BTreeMap<&Version, usize> = releases
             .iter()
@@ -107,7 +107,7 @@ impl<'a> Drawing<'a> {
             path,
             hidden: 0,
         };
-        let is_implied = implied(&known, &number);
+        let is_implied = implied(&updates, &number);
         let mut add = |edge: &UpdateEdge, kind| {
             let (Some(from), Some(to)) = (number.get(&edge.from), number.get(&edge.to)) else {
                 return;
@@ -146,7 +146,7 @@ fn shown<'a>(
     updates: &Updates<'a>,
     request: &DrawingRequest,
 ) -> BTreeSet<&'a Version> {
-    let known = |version: &Option<Version>| {
+    let release_of = |version: &Option<Version>| {
         let version = version.as_ref()?;
         graph
             .nodes
@@ -154,11 +154,11 @@ fn shown<'a>(
             .map(|(version, _)| version)
     };
     let all = || graph.nodes.keys().collect();
-    let mut shown = match known(&request.from) {
+    let mut shown = match release_of(&request.from) {
         Some(from) => path::reachable(updates, from),
         None => all(),
     };
-    if let Some(to) = known(&request.to) {
+    if let Some(to) = release_of(&request.to) {
         let leading = path::leading_to(updates, to);
         shown.retain(|version| leading.contains(version));
     }
@@ -250,8 +250,8 @@ fn implied(updates: &Updates<'_>, number: &BTreeMap<&Version, usize>) -> BTreeSe
     let mut implied = BTreeSet::new();
     for (from, targets) in direct.iter().enumerate() {
         let led = by_chain(targets, &reach, count);
-        let known = targets.iter().filter(|to| led.has(**to));
-        implied.extend(known.map(|to| (from, *to)));
+        let by_others = targets.iter().filter(|to| led.has(**to));
+        implied.extend(by_others.map(|to| (from, *to)));
     }
     implied
 }

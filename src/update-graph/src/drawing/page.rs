@@ -204,17 +204,17 @@ fn risk_link(risk: &UpdateRisk) -> String {
 
 /// The risks of drawn updates, with their pages.
 fn risks(drawing: &Drawing<'_>) -> String {
-    let mut known: BTreeMap<&str, &UpdateRisk> = BTreeMap::new();
+    let mut named: BTreeMap<&str, &UpdateRisk> = BTreeMap::new();
     for update in &drawing.updates {
         if let UpdateKind::Conditional(risks) = update.kind {
-            known.extend(risks.iter().map(|risk| (risk.name.as_str(), risk)));
+            named.extend(risks.iter().map(|risk| (risk.name.as_str(), risk)));
         }
     }
-    if known.is_empty() {
+    if named.is_empty() {
         return String::new();
     }
     let mut text = "<h2>Risks</h2>\n<table>\n<tr><th>Name</th><th>Risk</th></tr>\n".to_owned();
-    for (name, risk) in known {
+    for (name, risk) in named {
         let name = escaped(name);
         let link = if risk.url.starts_with(LINK) {
             let url = escaped(&risk.url);

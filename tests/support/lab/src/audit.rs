@@ -5,7 +5,7 @@
 //! - [`requests`]: what each user asked of the API server
 //!
 //! Everything but [`load`] is pure. Order among objects is that of their resource versions, which
-//! etcd gives out one by one; times are only read where an answer carries no object.
+//! etcd gives out one by one; times are only read where a response carries no object.
 
 pub mod nodes;
 pub mod pods;
@@ -32,12 +32,12 @@ pub struct Event {
     pub audit_id: String,
     /// How far the request was.
     pub stage: Stage,
-    /// What was asked for.
+    /// The request.
     pub verb: Verb,
     /// Path and query.
     #[serde(rename = "requestURI")]
     pub uri: String,
-    /// Who asked.
+    /// The user of the request.
     pub user: User,
     /// Which program, as it says itself; empty if it does not.
     #[serde(default)]
@@ -60,7 +60,7 @@ pub struct Event {
     /// Body of the request, where the policy keeps it.
     #[serde(rename = "requestObject", skip_serializing_if = "Option::is_none")]
     pub request: Option<Value>,
-    /// Body of the answer, where the policy keeps it: for a write, the object as stored.
+    /// Body of the response, where the policy keeps it: for a write, the object as stored.
     #[serde(rename = "responseObject", skip_serializing_if = "Option::is_none")]
     pub response: Option<Value>,
 }
@@ -78,7 +78,7 @@ pub enum Stage {
     Panic,
 }
 
-/// What was asked for.
+/// The request.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verb {
@@ -103,7 +103,7 @@ pub enum Verb {
     Other(String),
 }
 
-/// Who asked.
+/// The user of the request.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct User {
     /// Such as `system:node:worker-0`; empty before authentication.
@@ -160,7 +160,7 @@ impl Event {
             .is_some_and(|object| object.api_group == api_group && object.resource == resource)
     }
 
-    /// The object as a successful write left it, if the answer is one of this kind.
+    /// The object as a successful write left it, if the response is one of this kind.
     fn written(&self, kind: &str) -> Option<&Value> {
         let writes = match &self.verb {
             Verb::Create | Verb::Update | Verb::Patch | Verb::Delete => true,

@@ -394,11 +394,11 @@ impl ControlPlane {
             ..TokenRequest::default()
         };
         let accounts = Api::<ServiceAccount>::namespaced(self.client().await?, namespace);
-        let answer = accounts
+        let response = accounts
             .create_token_request(account, &PostParams::default(), &request)
             .await
             .with_context(|| format!("cannot have a token of {namespace}/{account}"))?;
-        let token = answer.status.and_then(|status| status.token);
+        let token = response.status.and_then(|status| status.token);
         token.context("an answer without a token")
     }
 

@@ -95,14 +95,14 @@ struct Kustomization {
 pub async fn apply(client: &Client, objects: &[DynamicObject]) -> Result<Vec<DynamicObject>> {
     let access = Arc::new(Access::of_client(client.clone()));
     let applier = Applier::new(access, MANAGER).strict().namespace(NAMESPACE);
-    let mut answers = Vec::new();
+    let mut objects_stored = Vec::new();
     for object in objects {
-        let answer = applier
+        let response = applier
             .apply(&serde_json::to_value(object)?, Ownership::Take)
             .await?;
-        answers.push(serde_json::from_value(answer.object)?);
+        objects_stored.push(serde_json::from_value(response.object)?);
     }
-    Ok(answers)
+    Ok(objects_stored)
 }
 
 /// Applies the namespaces that a cluster has besides those of the components.

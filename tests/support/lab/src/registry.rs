@@ -1,4 +1,4 @@
-//! A registry for one lab: Debian's `docker-registry`, which logs every request it answers.
+//! A registry for one lab: Debian's `docker-registry`, which logs every request it serves.
 //!
 //! - `doors`: HTTPS by a private CA, and a token service
 //! - `log`: requests, with client and time
@@ -36,7 +36,7 @@ const TLS_PORT: u16 = 5002;
 const TOKEN_PORT: u16 = 5003;
 const TOKEN_SERVICE_PORT: u16 = 5004;
 
-/// How long it may take to answer. It takes 0.1 s.
+/// How long it may take to respond. It takes 0.1 s.
 const UP_WITHIN: Duration = PATIENCE;
 
 /// A running registry, plain HTTP, at the lab's bridge. Stopped when dropped.

@@ -270,10 +270,10 @@ fn a_service_reaches_the_pods_of_all_hosts() -> Result<()> {
         for to in &pods {
             let what = format!("{to} to answer {from} by the Service");
             until_blocking(&what, PATIENCE, POLL_EVERY, || {
-                let answer = cluster.kubectl(&["exec", from, "--", "sh", "-c", &ask]);
-                Ok(match answer {
-                    Ok(answer) if answer == *to => Ok(()),
-                    Ok(answer) => Err(answer),
+                let printed = cluster.kubectl(&["exec", from, "--", "sh", "-c", &ask]);
+                Ok(match printed {
+                    Ok(printed) if printed == *to => Ok(()),
+                    Ok(printed) => Err(printed),
                     Err(error) => Err(format!("{error:#}")),
                 })
             })?;
@@ -282,9 +282,9 @@ fn a_service_reaches_the_pods_of_all_hosts() -> Result<()> {
     // Without a pod behind it, it reaches nothing.
     cluster.kubectl(&["scale", "deployment", "web", "--replicas=0"])?;
     cluster.ready("app=web", "")?;
-    let answer =
+    let printed =
         cluster.hosts[0].exec(["bash", "-c", &format!("exec 3<>/dev/tcp/{address}/80")])?;
-    ensure!(answer.code != Some(0), "a Service without pods answers");
+    ensure!(printed.code != Some(0), "a Service without pods answers");
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! What a host is, by its own files and tools: nothing of the programs under test is asked.
+//! What a host is, by its own files and tools: nothing of the programs under test is used.
 
 use std::collections::BTreeMap;
 
@@ -60,7 +60,7 @@ pub enum Fact {
         /// The unit's name.
         unit: String,
         /// Such as `enabled`, `masked`.
-        answer: String,
+        state: String,
     },
     /// A unit runs: `systemctl is-active`.
     Active {
@@ -74,7 +74,7 @@ impl Fact {
     ///
     /// # Errors
     ///
-    /// It does not hold, or the host cannot be asked.
+    /// It does not hold, or the host cannot be read.
     pub fn check(&self, host: &impl Host) -> Result<()> {
         let doubt = self.doubt(host)?;
         ensure!(doubt.is_none(), "{}", doubt.unwrap_or_default());
@@ -85,7 +85,7 @@ impl Fact {
     ///
     /// # Errors
     ///
-    /// The host cannot be asked.
+    /// The host cannot be read.
     pub fn doubt(&self, host: &impl Host) -> Result<Option<String>> {
         match self {
             Self::Booted { content: wanted } => {
@@ -126,10 +126,10 @@ impl Fact {
             Self::Absent { path } => {
                 Ok(stat(host, path)?.map(|found| format!("{path} is there: {found}")))
             }
-            Self::Enabled { unit, answer } => {
+            Self::Enabled { unit, state } => {
                 let found = first_line(host, &["systemctl", "is-enabled", unit])?;
-                Ok(unless(found == *answer, || {
-                    format!("{unit} is {found}, not {answer}")
+                Ok(unless(found == *state, || {
+                    format!("{unit} is {found}, not {state}")
                 }))
             }
             Self::Active { unit } => {
@@ -148,13 +148,13 @@ impl Fact {
 ///
 /// # Errors
 ///
-/// The host cannot be asked, or verifies for more than a minute.
+/// The host cannot be read, or verifies for more than a minute.
 pub fn snapshot(host: &impl Host) -> Result<BTreeMap<String, String>> {
     let mut found = BTreeMap::new();
     for line in text(host, &["bash", "-c", SNAPSHOT])?.lines() {
         let (path, what) = line.split_once('\t').unwrap_or((line, ""));
-        let known: &mut String = found.entry(path.to_owned()).or_default();
-        known.push_str(what);
+        let differences: &mut String = found.entry(path.to_owned()).or_default();
+        differences.push_str(what);
     }
     Ok(found)
 }
@@ -288,12 +288,12 @@ fn text(host: &impl Host, words: &[&str]) -> Result<String> {
 /// What a program says, whatever its exit code.
 fn first_line(host: &impl Host, words: &[&str]) -> Result<String> {
     let output = host.output(words)?;
-    let said = if output.stdout.is_empty() {
+    let text = if output.stdout.is_empty() {
         &output.stderr
     } else {
         &output.stdout
     };
-    Ok(said.lines().next().unwrap_or_default().to_owned())
+    Ok(text.lines().next().unwrap_or_default().to_owned())
 }
 
 fn unless(holds: bool, doubt: impl FnOnce() -> String) -> Option<String> {
@@ -311,17 +311,17 @@ mod tests {
 
     impl Host for Script {
         fn output(&self, words: &[&str]) -> Result<Output> {
-            let answer = self.0.get(words.join(" ").as_str());
+            let output = self.0.get(words.join(" ").as_str());
             Ok(Output {
-                code: Some(i32::from(answer.is_none())),
-                stdout: answer.copied().unwrap_or_default().to_owned(),
+                code: Some(i32::from(output.is_none())),
+                stdout: output.copied().unwrap_or_default().to_owned(),
                 stderr: "No such file or directory".to_owned(),
             })
         }
     }
 
-    fn doubt(fact: &Fact, answers: &[(&'static str, &'static str)]) -> Option<String> {
-        fact.doubt(&Script(answers.iter().copied().collect()))
+    fn doubt(fact: &Fact, outputs: &[(&'static str, &'static str)]) -> Option<String> {
+        fact.doubt(&Script(outputs.iter().copied().collect()))
             .unwrap()
     }
 
@@ -382,7 +382,7 @@ mod tests {
             ("cat /etc/issue", "v3"),
             ("cat /usr/etc/issue", "v3"),
         ];
-        let with = |answer| [stats.as_slice(), &[answer]].concat();
+        let with = |output| [stats.as_slice(), &[output]].concat();
         let clean = ("ostree admin config-diff", "M    issue.net\nA    demo/a\n");
         assert_eq!(doubt(&fact, &with(clean)), None);
         let listed = ("ostree admin config-diff", "M    issue\n");

@@ -75,7 +75,7 @@ fn slim(event: &Event) -> Option<Event> {
         || is_ours && is_refused
         || kind.is_some() && (is_write || is_eviction);
     let kind = kind.unwrap_or_else(|| json!({}));
-    let asked = event.request.clone().filter(|_| is_patch);
+    let request = event.request.clone().filter(|_| is_patch);
     let grace = || {
         let grace = event.request.as_ref()?.get("gracePeriodSeconds")?;
         Some(json!({ "gracePeriodSeconds": grace }))
@@ -83,8 +83,8 @@ fn slim(event: &Event) -> Option<Event> {
     let response = event.response.as_ref();
     is_read.then(|| Event {
         audit_id: String::new(),
-        request: asked.clone().or_else(grace),
-        response: response.map(|answer| part(answer, Some(&kind), asked.as_ref())),
+        request: request.clone().or_else(grace),
+        response: response.map(|response| part(response, Some(&kind), request.as_ref())),
         ..event.clone()
     })
 }

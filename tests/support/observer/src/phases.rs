@@ -70,7 +70,7 @@ pub struct Span {
     pub start: Timestamp,
     /// When the next one began, or the node was returned to service.
     pub end: Timestamp,
-    /// What the node said most of that time that it waited for; empty if it said nothing.
+    /// What the node reported most of that time that it waited for; empty if nothing.
     pub waits_for: String,
 }
 
@@ -83,10 +83,10 @@ pub fn spans(history: &[NodeSnapshot], host_came_up: &[Timestamp]) -> Vec<Span> 
     let mut steps = Vec::<(Timestamp, Option<Phase>)>::new();
     for state in history {
         let current = steps.last().and_then(|(_, phase)| *phase);
-        let said = said(state);
-        let phase = match Phase::of(said) {
+        let reported = phase_name(state);
+        let phase = match Phase::of(reported) {
             // The daemon is back and reads the host: the phase it was stopped in goes on.
-            None if said == wire::STARTING => current,
+            None if reported == wire::STARTING => current,
             // A host at rest is checked, too. Any other phase may be the first that is shown: one
             // that passes at once is not written.
             Some(Phase::Verify) if current.is_none() => None,
@@ -128,20 +128,20 @@ pub fn spans(history: &[NodeSnapshot], host_came_up: &[Timestamp]) -> Vec<Span> 
 }
 
 /// The daemon's phase.
-fn said(state: &NodeSnapshot) -> &str {
+fn phase_name(state: &NodeSnapshot) -> &str {
     let phase = state.annotations.get(wire::PHASE);
     phase.map_or("", String::as_str)
 }
 
-/// What the node said longest in a phase that it waited for. What still stands there from the one
-/// before does not count.
+/// What the node reported longest in a phase that it waited for. What still stands there from the
+/// one before does not count.
 fn waited_longest(history: &[NodeSnapshot], span: &Span) -> String {
     let (start, end) = (span.start, span.end);
     let mut stood = BTreeMap::<&str, SignedDuration>::new();
     let ends = history.iter().skip(1).map(|next| next.at).chain([end]);
     for (state, until) in history.iter().zip(ends) {
         let for_how_long = until.min(end).duration_since(state.at.max(start));
-        if Phase::of(said(state)) == Some(span.phase)
+        if Phase::of(phase_name(state)) == Some(span.phase)
             && let Some(what) = state.annotations.get(wire::WAITS_FOR)
             && !what.is_empty()
             && for_how_long.is_positive()
@@ -166,8 +166,9 @@ mod tests {
         Timestamp::from_second(1_800_000_000 + second).unwrap()
     }
 
-    fn history(said: &[(i64, &str, &str)]) -> Vec<NodeSnapshot> {
-        said.iter()
+    fn history(reported: &[(i64, &str, &str)]) -> Vec<NodeSnapshot> {
+        reported
+            .iter()
             .map(|(second, phase, waits_for)| NodeSnapshot {
                 version: Version(u64::try_from(*second).unwrap()),
                 at: at(*second),

@@ -63,7 +63,7 @@ pub fn lives(events: &[Event]) -> Vec<PodLife> {
     lives.into_values().collect()
 }
 
-/// The answer to an eviction, and lists, are no pod.
+/// The response to an eviction, and lists, are no pod.
 fn pod(object: &Value) -> Option<Pod> {
     (object.get("kind")? == "Pod").then(|| Pod::deserialize(object).ok())?
 }
@@ -87,11 +87,11 @@ fn is_finished(pod: &Pod) -> bool {
 
 /// Whether this is the delete that takes the object away, not one that asks its containers to end.
 fn is_gone(event: &Event, pod: &Pod) -> bool {
-    let asked = event
+    let grace_period = event
         .request
         .as_ref()
         .and_then(|options| options.get("gracePeriodSeconds"));
     event.verb == Verb::Delete
-        && (asked.is_some_and(|grace| *grace == 0)
+        && (grace_period.is_some_and(|grace| *grace == 0)
             || pod.metadata.deletion_grace_period_seconds == Some(0))
 }

@@ -18,7 +18,7 @@ pub struct Record {
     pub audit: Vec<Event>,
     /// Boots of each host, by its node's name.
     pub boots: BTreeMap<String, Vec<Boot>>,
-    /// What each host asked of the registry, by its node's name.
+    /// Requests of each host to the registry, by its node's name.
     pub fetches: BTreeMap<String, Vec<Request>>,
 }
 

@@ -17,14 +17,14 @@ const OWN: (&str, &str) = ("openshift-cluster-version", "cluster-version-operato
 /// Run level of the version operator's own manifests, which come before all others.
 const OWN_LEVEL: &str = "00";
 
-/// What was asked for.
+/// The requested release.
 #[derive(Clone, Debug)]
 pub struct ReleaseUpdate {
     /// Version of the release.
     pub version: String,
     /// Its pull spec.
     pub image: String,
-    /// When it was asked for.
+    /// When it was requested.
     pub start: Timestamp,
     /// Its `release-manifests`, in their order.
     pub manifests: Vec<ReleaseManifest>,
@@ -80,7 +80,7 @@ pub struct RunLevel {
     pub start: Timestamp,
     /// Last write, or the last ClusterOperator's report, whichever was later.
     pub end: Timestamp,
-    /// What its ClusterOperators said last while they were not done, each with its name.
+    /// What its ClusterOperators reported last while they were not done, each with its name.
     pub waits_for: String,
 }
 
@@ -143,8 +143,8 @@ impl ReleaseUpdate {
             .filter(|event| is_write(event) && event.received >= self.start);
         let own = writes.find(|event| {
             let object = event.object.as_ref();
-            let image = event.response.as_ref().and_then(|answer| {
-                answer
+            let image = event.response.as_ref().and_then(|response| {
+                response
                     .pointer("/spec/template/spec/containers/0/image")?
                     .as_str()
             });
@@ -267,15 +267,15 @@ impl ReleaseUpdate {
             };
             let reported = operators().filter_map(|it| reports.get(it.name.as_str()).copied());
             let firsts = of_level().filter_map(|(_, at)| at.map(|at| at.0));
-            let said = operators().filter_map(|it| {
+            let messages = operators().filter_map(|it| {
                 let until = reports
                     .get(it.name.as_str())
                     .copied()
                     .unwrap_or(Timestamp::MAX);
-                let said = states(events, &it.name, start);
-                let said = said.take_while(|(at, _)| *at < until);
-                let said = said.filter_map(|(_, object)| progress(object)).last()?;
-                Some(format!("{}: {said}", it.name))
+                let message = states(events, &it.name, start);
+                let message = message.take_while(|(at, _)| *at < until);
+                let message = message.filter_map(|(_, object)| progress(object)).last()?;
+                Some(format!("{}: {message}", it.name))
             });
             let components: BTreeSet<&str> =
                 of_level().map(|(it, _)| it.component.as_str()).collect();
@@ -284,7 +284,7 @@ impl ReleaseUpdate {
                 components: components.into_iter().map(ToOwned::to_owned).collect(),
                 start,
                 end: firsts.chain(reported).max().unwrap_or(start),
-                waits_for: said.collect::<Vec<_>>().join("; "),
+                waits_for: messages.collect::<Vec<_>>().join("; "),
             });
         }
         levels

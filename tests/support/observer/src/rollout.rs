@@ -11,7 +11,7 @@ use crate::phases::Span;
 use crate::record::Record;
 use crate::run::Run;
 
-/// What was recorded of a cluster, and what it was asked for.
+/// What was recorded of a cluster, and what was requested of it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Rollout {
     /// The facts.
@@ -46,7 +46,7 @@ pub struct Roll {
     pub content: String,
     /// Whether it needs a reboot.
     pub reboots: bool,
-    /// When it was asked for.
+    /// When it was requested.
     pub start: Timestamp,
     /// When every node was there, or given up.
     pub end: Timestamp,

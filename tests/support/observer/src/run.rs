@@ -34,7 +34,7 @@ pub struct Run<'a> {
 /// What a rollout shows besides.
 #[derive(Clone, Debug)]
 pub struct Rolled<'a> {
-    /// What was asked for.
+    /// The requested roll.
     pub rollout: &'a Rollout,
     /// When the first roll was.
     pub start: Timestamp,

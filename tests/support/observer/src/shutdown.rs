@@ -47,7 +47,7 @@ pub fn listen(host: &impl Host) -> Result<()> {
 ///
 /// # Errors
 ///
-/// The host cannot be asked.
+/// The host cannot be read.
 pub fn heard(host: &impl Host) -> Result<Vec<String>> {
     let output = host.output(&["cat", "/var/observer-heard"])?;
     Ok(output.stdout.lines().map(ToOwned::to_owned).collect())

@@ -187,10 +187,10 @@ pub(crate) fn unit(workspace: &Workspace, executables: &Executables) -> Job {
         for one in executables.all()? {
             let before = log.text()?.len();
             log.run(&mut one.command(&workspace), Duration::from_mins(10))?;
-            let said = log.text()?.split_off(before);
+            let output = log.text()?.split_off(before);
             // Of some executables all tests need the lab.
-            if !said.contains("test result: ok. 0 passed") {
-                tests += libtest::passed(&said)
+            if !output.contains("test result: ok. 0 passed") {
+                tests += libtest::passed(&output)
                     .with_context(|| format!("{} {}", one.package, one.target))?;
             }
         }
@@ -234,8 +234,8 @@ pub(crate) fn programs(
         let sources = workspace.output("tests/support/suites/sources.sh", &[])? + "\n";
         let programs = workspace.programs();
         fs::create_dir_all(&programs)?;
-        let known = programs.join("sources");
-        if fs::read_to_string(&known).unwrap_or_default() != sources {
+        let listed = programs.join("sources");
+        if fs::read_to_string(&listed).unwrap_or_default() != sources {
             for name in PROGRAMS {
                 match fs::remove_file(programs.join(name)) {
                     Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.into()),
@@ -258,7 +258,7 @@ pub(crate) fn programs(
             clippy::disallowed_methods,
             reason = "a file that is lost is built again"
         )]
-        fs::write(known, sources)?;
+        fs::write(listed, sources)?;
         Ok(Outcome::default())
     })
 }
@@ -418,10 +418,12 @@ fn dependencies(workspace: &Workspace) -> Job {
         let tools = workspace.cache.join("tools");
         let deny = tools.join("bin/cargo-deny");
         let is_there = |path: &Path| {
-            let said = path
+            let printed = path
                 .to_str()
                 .map(|path| workspace.output(path, &["--version"]));
-            said.is_some_and(|said| said.is_ok_and(|said| said == format!("cargo-deny {VERSION}")))
+            printed.is_some_and(|printed| {
+                printed.is_ok_and(|printed| printed == format!("cargo-deny {VERSION}"))
+            })
         };
         if !is_there(&deny) {
             let mut cargo = workspace.compiler("nice");

@@ -53,9 +53,9 @@ impl Times {
 
     /// Keeps a run. One that had little to do says nothing of the pace.
     pub(crate) fn keep(&mut self, name: &str, run: Seen) {
-        let known = self.0.get(name).and_then(|seen| seen.units);
-        let is_small = match (known, run.units) {
-            (Some(known), Some(units)) => units < known / 2,
+        let seen_units = self.0.get(name).and_then(|seen| seen.units);
+        let is_small = match (seen_units, run.units) {
+            (Some(seen_units), Some(units)) => units < seen_units / 2,
             (Some(_), None) => true,
             (None, _) => false,
         };
@@ -80,8 +80,8 @@ impl Times {
         let Some(progress) = &job.progress else {
             return by_time;
         };
-        let known = seen.and_then(|seen| seen.units);
-        let Some(all) = progress.all.or(known).filter(|all| *all > 0) else {
+        let seen_units = seen.and_then(|seen| seen.units);
+        let Some(all) = progress.all.or(seen_units).filter(|all| *all > 0) else {
             return by_time;
         };
         let left = f64::from(all.saturating_sub(progress.done));
@@ -93,7 +93,7 @@ impl Times {
         let own_pace = (done >= OWN_PACE_UNITS)
             .then(|| (job.ran_secs - job.began.secs).max(0.0) / f64::from(done));
         let known_pace = seen
-            .zip(known)
+            .zip(seen_units)
             .map(|(seen, units)| seen.secs / f64::from(units.max(1)));
         match own_pace.or(known_pace) {
             Some(pace) => (left * pace).max(1.0),

@@ -51,13 +51,13 @@ mod tests {
 
     #[test]
     fn an_age_has_one_unit() {
-        for (secs, said) in [
+        for (secs, text) in [
             (59, "0 min"),
             (3599, "59 min"),
             (7200, "2 h"),
             (172_800, "2 days"),
         ] {
-            assert_eq!(age(secs), said);
+            assert_eq!(age(secs), text);
         }
     }
 
@@ -70,12 +70,12 @@ mod tests {
             ..Workspace::find().unwrap()
         };
         keep(&workspace, Part::Hosts, 1_000_000).unwrap();
-        let said = lines(&workspace, 1_000_000 + 7200);
+        let text = lines(&workspace, 1_000_000 + 7200);
         fs::remove_dir_all(cache).unwrap();
-        assert!(said[0].ends_with("never green on this machine"));
+        assert!(text[0].ends_with("never green on this machine"));
         let commit = workspace.commit().unwrap();
         assert_eq!(
-            said[1],
+            text[1],
             format!("make proof-hosts: last green at {commit}, 2 h ago")
         );
     }

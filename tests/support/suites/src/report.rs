@@ -32,7 +32,7 @@ pub(crate) struct Report {
     since: Instant,
     screen: Screen,
     /// Of runs before, and of this one.
-    known: Times,
+    seen_times: Times,
     /// Seconds of each job, by name, in the order of their ends.
     times: Vec<(String, f64)>,
     passed: u32,
@@ -56,7 +56,7 @@ impl Report {
         Self {
             since: Instant::now(),
             screen,
-            known: read(workspace),
+            seen_times: read(workspace),
             times: Vec::new(),
             passed: 0,
             failed: Vec::new(),
@@ -82,7 +82,7 @@ impl Report {
             .iter()
             .filter(|state| !matches!(state, State::Waiting | State::Running))
             .count();
-        let left = forecast::left(plans, states, running, &self.known);
+        let left = forecast::left(plans, states, running, &self.seen_times);
         let heading = format!(
             "{} {ended} of {} done, about {} left",
             clock(self.since.elapsed()),
@@ -91,8 +91,8 @@ impl Report {
         );
         let lines = running.iter().map(|job| {
             let name = plans.get(job.index).map_or("", |plan| plan.name);
-            let known = self.known.seen(name).and_then(|seen| seen.units);
-            line(name, job, known)
+            let units = self.seen_times.seen(name).and_then(|seen| seen.units);
+            line(name, job, units)
         });
         let lines: Vec<_> = lines.collect();
         self.screen.status(&heading, &lines);
@@ -106,7 +106,7 @@ impl Report {
             .map(|progress| progress.done.saturating_sub(job.began.done))
             .filter(|done| *done > 0);
         let secs = job.ran_secs;
-        self.known.keep(name, Seen { secs, units });
+        self.seen_times.keep(name, Seen { secs, units });
     }
 
     pub(crate) fn dropped(&mut self, name: &str, after: &[&str]) {
@@ -181,7 +181,7 @@ impl Report {
             .push(("all".to_owned(), self.since.elapsed().as_secs_f64()));
         let path = file(workspace);
         fs::create_dir_all(&workspace.cache)?;
-        fs::write(&path, self.known.print())
+        fs::write(&path, self.seen_times.print())
             .with_context(|| format!("cannot write {}", path.display()))?;
 
         let (passed, failed, skipped) = (self.passed, self.failed.len(), self.skipped.len());

@@ -27,7 +27,7 @@ pub(crate) async fn start(out: &Path, name: &str) -> Result<ApiServer> {
     Ok(server)
 }
 
-/// Starts a controller. Each answer to it takes so much longer.
+/// Starts a controller. Each response to it takes so much longer.
 ///
 /// Errors: it does not start.
 #[expect(

@@ -10,7 +10,7 @@ pub(crate) struct Change {
     /// Name of the configuration.
     pub(crate) config: String,
     /// When `desiredConfig` was written.
-    pub(crate) asked: Timestamp,
+    pub(crate) assigned: Timestamp,
     /// When `state` Done with `currentConfig` was.
     pub(crate) done: Timestamp,
 }
@@ -18,7 +18,7 @@ pub(crate) struct Change {
 impl Change {
     /// Milliseconds it took.
     pub(crate) fn ms(&self) -> f64 {
-        ms(self.asked, self.done)
+        ms(self.assigned, self.done)
     }
 }
 
@@ -27,20 +27,20 @@ impl Change {
 pub(crate) fn changes(history: &[NodeSnapshot]) -> Vec<Change> {
     let mut changes = Vec::new();
     let mut desired = "";
-    let mut asked = None;
+    let mut assigned = None;
     for state in history {
         let value = |key| state.annotations.get(key).map_or("", String::as_str);
         if value(annotation::DESIRED_CONFIG) != desired {
             desired = value(annotation::DESIRED_CONFIG);
-            asked = Some(state.at);
+            assigned = Some(state.at);
         }
         let is_done = value(annotation::CURRENT_CONFIG) == desired
             && value(annotation::STATE) == NodeState::Done.as_str();
-        if let Some(asked) = asked.take_if(|_| is_done && !desired.is_empty()) {
+        if let Some(assigned) = assigned.take_if(|_| is_done && !desired.is_empty()) {
             let config = desired.to_owned();
             changes.push(Change {
                 config,
-                asked,
+                assigned,
                 done: state.at,
             });
         }

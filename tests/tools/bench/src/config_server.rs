@@ -98,7 +98,7 @@ fn address(number: usize) -> Ipv4Addr {
 struct Installed {
     /// From its first attempt to the last byte.
     ms: f64,
-    /// Of the answer, its head included.
+    /// Of the response, its head included.
     bytes: usize,
     /// How often it had to try again.
     again: usize,
@@ -134,7 +134,7 @@ impl Machines {
         }
     }
 
-    /// Asks from this address, over a connection of its own. The bytes of the answer.
+    /// Asks from this address, over a connection of its own. The bytes of the response.
     async fn ask(&self, from: Ipv4Addr) -> Result<usize> {
         let socket = TcpSocket::new_v4()?;
         socket.bind(SocketAddr::from((from, 0)))?;
@@ -148,12 +148,12 @@ impl Machines {
             self.server, self.token
         );
         stream.write_all(request.as_bytes()).await?;
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).await?;
-        let head = answer.split(|byte| *byte == b'\r').next();
+        let mut response = Vec::new();
+        stream.read_to_end(&mut response).await?;
+        let head = response.split(|byte| *byte == b'\r').next();
         let head = String::from_utf8_lossy(head.unwrap_or_default());
-        ensure!(head == "HTTP/1.1 200 OK", "the answer is {head:?}");
-        Ok(answer.len())
+        ensure!(head == "HTTP/1.1 200 OK", "the response is {head:?}");
+        Ok(response.len())
     }
 }
 
@@ -240,8 +240,8 @@ async fn start(programs: &Programs, server: ApiServer) -> Result<(ApiServer, Pro
         PATIENCE,
         async || {
             process.check()?;
-            let asked = machines.ask(address(MACHINES + ALONE + 1)).await;
-            Ok(asked.map(drop).map_err(|error| format!("{error:#}")))
+            let fetched = machines.ask(address(MACHINES + ALONE + 1)).await;
+            Ok(fetched.map(drop).map_err(|error| format!("{error:#}")))
         },
     )
     .await?;

@@ -70,8 +70,10 @@ pub(crate) async fn measure(programs: &Programs, out: &Path) -> Result<Vec<Figur
     }
     controller.process.check()?;
     let memory = memory::of(controller.process.id())?;
-    let asked = asked(&server.control_plane.audit_log())?;
-    let mut after = asked.iter().skip_while(|event| event.verb != Verb::Watch);
+    let node_requests = node_requests(&server.control_plane.audit_log())?;
+    let mut after = node_requests
+        .iter()
+        .skip_while(|event| event.verb != Verb::Watch);
     ensure!(after.next().is_some(), "the controller watches no nodes");
     let lists = after.filter(|event| event.verb == Verb::List).count();
     let (share, rate) = heartbeats(&nodes, controller.process.id()).await?;
@@ -156,7 +158,7 @@ fn node(number: u32) -> Result<Value> {
 }
 
 /// What the controller asked of the nodes.
-pub(crate) fn asked(log: &Path) -> Result<Vec<Event>> {
+pub(crate) fn node_requests(log: &Path) -> Result<Vec<Event>> {
     let mut events = requests(log)?;
     events.retain(|event| event.concerns("", "nodes"));
     Ok(events)

@@ -133,7 +133,7 @@ async fn instantly(cluster: &Cluster, node: &str) -> Result<()> {
             match pods.evict(name, &EvictParams::default()).await {
                 Ok(_) => {}
                 // Refused by the budget, or gone.
-                Err(kube::Error::Api(answer)) if [404, 429].contains(&answer.code) => {}
+                Err(kube::Error::Api(response)) if [404, 429].contains(&response.code) => {}
                 Err(error) => return Err(error.into()),
             }
         }

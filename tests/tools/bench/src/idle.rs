@@ -96,7 +96,7 @@ async fn rendered(session: &Session) -> Result<Vec<MachineConfig>> {
     Ok(all)
 }
 
-/// What an hour costs the API server in which nothing is asked of the node. `watched` is how long
+/// What an hour costs the API server in which the node has nothing to do. `watched` is how long
 /// that is measured: two reports of the kubelet on an unchanged Node, which the daemon watches, are
 /// five minutes apart, so that less than ten minutes say little.
 ///

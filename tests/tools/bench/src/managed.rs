@@ -49,7 +49,7 @@ struct Scene {
 }
 
 /// Memory and requests of an idle stretch with an upgrade a month ahead, and then the time from the
-/// start of one to the write of ClusterVersion: all gates open, no capacity asked for.
+/// start of one to the write of ClusterVersion: all gates open, no capacity requested.
 ///
 /// Errors: a part does not start, or the upgrade does not.
 pub(crate) async fn measure(
@@ -77,7 +77,7 @@ pub(crate) async fn measure(
 
     let start = Timestamp::from_second((Timestamp::now() + AHEAD).as_second())?;
     scene.schedule(start).await?;
-    let asked = scene.until_asked().await?;
+    let written = scene.until_asked().await?;
     scene.operator.check()?;
     let after = memory::of(scene.operator.id())?;
     Ok(vec![
@@ -89,7 +89,7 @@ pub(crate) async fn measure(
         Figure::new("muo_idle_requests", requests)?
             .beside("measured for", window.secs(), Unit::Seconds)
             .beside("seen", count(seen), Unit::Requests),
-        Figure::new("muo_start_ms", ms(start, asked))?.beside(
+        Figure::new("muo_start_ms", ms(start, written))?.beside(
             "cluster operators",
             count(OPERATORS),
             Unit::Count,
@@ -168,9 +168,9 @@ impl Scene {
         let upgrades = self.upgrades();
         wait::until("the upgrade to be valid", PATIENCE, async || {
             let status = upgrades.get(upgrade_config::NAME).await?.status;
-            let said = serde_json::to_string(&status)?;
-            let is_valid = said.contains("the UpgradeConfig can be followed");
-            Ok(if is_valid { Ok(()) } else { Err(said) })
+            let printed = serde_json::to_string(&status)?;
+            let is_valid = printed.contains("the UpgradeConfig can be followed");
+            Ok(if is_valid { Ok(()) } else { Err(printed) })
         })
         .await
     }

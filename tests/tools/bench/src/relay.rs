@@ -254,9 +254,9 @@ mod tests {
             .unwrap();
         let mut stream = TcpStream::connect(relay.address()).await.unwrap();
         stream.write_all(b"there").await.unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await.unwrap();
-        assert_eq!(answer, "back");
+        let mut response = String::new();
+        stream.read_to_string(&mut response).await.unwrap();
+        assert_eq!(response, "back");
         assert_eq!(relay.bytes(names[0]), 9);
         assert_eq!(relay.bytes("mcd"), 0);
     }

@@ -94,8 +94,8 @@ pub(crate) async fn measure(programs: &Programs, out: &Path) -> Result<Vec<Figur
         .into_iter()
         .filter(|event| event.received >= began)
         .collect();
-    let told = first_told(&sent).context("no node was assigned")?;
-    // Not of kinds that this API server lacks: whether they are served is asked again and again.
+    let first_assigned = first_told(&sent).context("no node was assigned")?;
+    // Not of kinds that this API server lacks: requests for them are repeated.
     let is_served = |event: &&Event| {
         let status = event.status.as_ref();
         status.is_none_or(|status| status.code != 404)
@@ -118,7 +118,11 @@ pub(crate) async fn measure(programs: &Programs, out: &Path) -> Result<Vec<Figur
     let memory = memory::of(controller.process.id())?;
     let bound = bounds.values().max().copied().unwrap_or_default();
     Ok(vec![
-        Figure::new("mcc_first_told_ms", ms(began, told))?.beside("nodes", count(all), Unit::Count),
+        Figure::new("mcc_first_told_ms", ms(began, first_assigned))?.beside(
+            "nodes",
+            count(all),
+            Unit::Count,
+        ),
         Figure::new("mcc_requests_per_node", count(sent.len()) / count(all))?
             .beside("requests", count(sent.len()), Unit::Count)
             .beside("watches begun again", count(positions.len()), Unit::Count),
@@ -233,8 +237,8 @@ struct State {
 impl State {
     /// Whether a node begins to fetch a configuration, which is noted.
     fn fetches(&mut self, name: &str, config: &str) -> bool {
-        let known = self.fetched.insert(name.to_owned(), config.to_owned());
-        known.is_none_or(|known| known != config)
+        let before = self.fetched.insert(name.to_owned(), config.to_owned());
+        before.is_none_or(|before| before != config)
     }
 }
 

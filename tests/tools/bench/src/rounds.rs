@@ -1,4 +1,4 @@
-//! The first round of 20 pools at once, with 20 ms for each answer of the API server.
+//! The first round of 20 pools at once, with 20 ms for each response of the API server.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,7 +16,7 @@ use testbed::Programs;
 
 use crate::api_server;
 use crate::changes::ms;
-use crate::controller::asked;
+use crate::controller::node_requests;
 use crate::figure::{Figure, Unit};
 use crate::idle::count;
 use crate::pools::{config, create_ready, pool_name, pool_object, rendered, role, until, updated};
@@ -26,7 +26,7 @@ const POOLS: usize = 20;
 /// Of each pool.
 const NODES: usize = 100;
 
-/// Added to each answer.
+/// Added to each response.
 const LATENCY: Duration = Duration::from_millis(20);
 
 /// Between a new MachineConfig that all pools select and the moment when a node of each pool has
@@ -64,11 +64,11 @@ pub(crate) async fn measure(programs: &Programs, out: &Path) -> Result<Vec<Figur
         .await?;
     let log = server.control_plane.audit_log();
     let (first, last) = until("all nodes are assigned or tainted", async || {
-        Ok(times(&asked(&log)?, began))
+        Ok(times(&node_requests(&log)?, began))
     })
     .await?;
     controller.process.check()?;
-    let lists = asked(&log)?;
+    let lists = node_requests(&log)?;
     let lists = lists
         .iter()
         .filter(|event| event.verb == Verb::List && event.received >= began);

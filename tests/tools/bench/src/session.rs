@@ -158,9 +158,9 @@ impl Session {
             if let Err(error) = self.daemon() {
                 return Ok(Err(format!("{error:#}")));
             }
-            let said = self.bytes();
+            let before = self.bytes();
             tokio::time::sleep(SETTLED_AFTER).await;
-            let is_quiet = self.bytes() == said;
+            let is_quiet = self.bytes() == before;
             Ok(if is_quiet {
                 Ok(())
             } else {
@@ -216,7 +216,7 @@ impl Session {
         &self.cluster
     }
 
-    /// Everything that was asked of the API server so far.
+    /// All requests to the API server so far.
     ///
     /// Errors: the log cannot be read.
     pub(crate) fn events(&self) -> Result<Vec<Event>> {

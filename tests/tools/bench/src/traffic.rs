@@ -1,4 +1,4 @@
-//! What a program asked of the API server, from the audit log. Pure.
+//! Requests of a program to the API server, from the audit log. Pure.
 
 use std::collections::BTreeMap;
 

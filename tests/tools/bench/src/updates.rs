@@ -31,7 +31,7 @@ const CONNECTIONS: [u16; 6] = [1, 2, 4, 8, 16, 32];
 /// How long each of them asks.
 const LOAD_SECS: u64 = 3;
 
-/// The most milliseconds that 99 of 100 answers may take.
+/// The most milliseconds that 99 of 100 responses may take.
 const P99_MS: f64 = 5.0;
 
 /// Releases in the registry.
@@ -58,7 +58,7 @@ pub(crate) fn graph_memory(programs: &Programs, out: &Path) -> Result<Vec<Figure
     service.ready()?;
     let first = service.scrape_ms()?;
     service.until_scrapes(2.0)?;
-    // The answers before go, and the heap is trimmed.
+    // The responses before go, and the heap is trimmed.
     std::thread::sleep(Duration::from_secs(1));
     let held = memory::of(service.process.id())?;
     let peak = memory::peak_of(service.process.id())?;
@@ -71,10 +71,10 @@ pub(crate) fn graph_memory(programs: &Programs, out: &Path) -> Result<Vec<Figure
     Ok(vec![figure])
 }
 
-/// Answers a second for the largest channel, beside the least that a hyper server does. `load` is
+/// Responses a second for the largest channel, beside the least that a hyper server does. `load` is
 /// the program `http-load`, as a release.
 ///
-/// Errors: those of [`graph_memory`]; answers differ; none is in time.
+/// Errors: those of [`graph_memory`]; responses differ; none is in time.
 pub(crate) fn graph_ratio(
     programs: &Programs,
     load: &Path,
@@ -82,7 +82,7 @@ pub(crate) fn graph_ratio(
     rounds: usize,
 ) -> Result<Vec<Figure>> {
     let graph = RealGraph::write(&folder(out, "update-service-load")?)?;
-    // The next scrape is five minutes away: none while it is asked.
+    // The next scrape is five minutes away: none while it serves.
     let mut service = Service::start(programs, &graph.dir, &graph.settings())?;
     service.ready()?;
     let path = service.largest(&graph.data.join("channels"))?;
@@ -161,7 +161,7 @@ impl RealGraph {
 }
 
 /// A full scrape of a registry, by a service that knows nothing and by one that knows all; and the
-/// time from a pushed release to an answer with it.
+/// time from a pushed release to a response with it.
 ///
 /// Errors: a part does not start, or a release does not come.
 pub(crate) async fn registry(programs: &Programs, out: &Path) -> Result<Vec<Figure>> {
@@ -198,7 +198,7 @@ pub(crate) async fn registry(programs: &Programs, out: &Path) -> Result<Vec<Figu
     let mut service = Service::start(programs, &dir, &settings)?;
     service.ready()?;
     let cold = service.scrape_ms()?;
-    let asked = registry.requests()?.len() - before;
+    let requests = registry.requests()?.len() - before;
     service.until_scrapes(3.0)?;
     let warm = service.scrape_ms()?;
     let mut took = Vec::new();
@@ -207,8 +207,8 @@ pub(crate) async fn registry(programs: &Programs, out: &Path) -> Result<Vec<Figu
         let began = Instant::now();
         let wanted = format!("\"{}\"", version(number));
         until("a pushed release is served", || {
-            let answer = service.get("/graph?channel=fast-1");
-            answer.is_ok_and(|answer| answer.text().contains(&wanted))
+            let response = service.get("/graph?channel=fast-1");
+            response.is_ok_and(|response| response.text().contains(&wanted))
         })?;
         took.push(began.elapsed().as_secs_f64() * 1e3);
     }
@@ -219,7 +219,7 @@ pub(crate) async fn registry(programs: &Programs, out: &Path) -> Result<Vec<Figu
     Ok(vec![
         Figure::new("update_service_scrape_cold_ms", cold)?
             .beside("releases", count(RELEASES), Unit::Count)
-            .beside("requests to the registry", count(asked), Unit::Count),
+            .beside("requests to the registry", count(requests), Unit::Count),
         Figure::new("update_service_scrape_warm_ms", warm)?.beside(
             "releases",
             count(RELEASES),
@@ -240,7 +240,7 @@ struct Loaded {
     bytes: usize,
 }
 
-/// The most answers a second of which 99 of 100 are in time, over all numbers of connections.
+/// The most responses a second of which 99 of 100 are in time, over all numbers of connections.
 #[expect(
     clippy::disallowed_methods,
     reason = "a program of the benchmark's own"
@@ -254,12 +254,12 @@ fn best(load: &Path, address: SocketAddr, path: &str, bytes: usize) -> Result<f6
             .arg(format!("--secs={LOAD_SECS}"))
             .output()
             .with_context(|| format!("cannot run {}", load.display()))?;
-        let said = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "{}", said.trim_end());
+        let errors = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "{}", errors.trim_end());
         let loaded: Loaded = serde_json::from_slice(&output.stdout)?;
         ensure!(
             loaded.bytes == bytes,
-            "an answer of {} bytes, not {bytes}",
+            "a response of {} bytes, not {bytes}",
             loaded.bytes
         );
         if loaded.p99_ms < P99_MS {
@@ -268,7 +268,7 @@ fn best(load: &Path, address: SocketAddr, path: &str, bytes: usize) -> Result<f6
     }
     ensure!(
         best > 0.0,
-        "99 of 100 answers take more than {P99_MS} ms, however few ask"
+        "99 of 100 responses take more than {P99_MS} ms, however few ask"
     );
     Ok(best)
 }
@@ -295,19 +295,19 @@ impl Service {
     }
 
     fn get(&self, path: &str) -> Result<HttpAnswer> {
-        let answer = ask(self.address, "GET", path, &[])?;
+        let response = ask(self.address, "GET", path, &[])?;
         ensure!(
-            answer.status == 200,
+            response.status == 200,
             "{path}: {} {}",
-            answer.status,
-            answer.text()
+            response.status,
+            response.text()
         );
-        Ok(answer)
+        Ok(response)
     }
 
     fn ready(&self) -> Result<()> {
         until("the update service is ready", || {
-            ask(self.status, "GET", "/readyz", &[]).is_ok_and(|answer| answer.status == 200)
+            ask(self.status, "GET", "/readyz", &[]).is_ok_and(|response| response.status == 200)
         })
     }
 

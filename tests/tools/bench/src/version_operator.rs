@@ -43,7 +43,7 @@ const INTERVAL_SECS: u64 = 15;
 /// What each step may take: many times what it takes.
 const LIMIT: Duration = Duration::from_mins(10);
 
-/// Time between two looks at what was seen, short beside what is waited for. Nothing is asked for:
+/// Time between two looks at what was seen, short beside what is waited for. Nothing is requested:
 /// polls of the API server would take a good part of its time.
 const POLL_EVERY: Duration = Duration::from_millis(20);
 
@@ -70,12 +70,12 @@ pub(crate) async fn measure(programs: &Programs, out: &Path) -> Result<Vec<Figur
     let operators = Api::<ClusterOperator>::all(server.client.clone());
     let versions = Api::<ClusterVersion>::all(server.client.clone());
     let (state, reported) = watch::channel((FIRST, COMPONENTS));
-    let (seen_operators, known) = watch::channel(BTreeMap::new());
+    let (seen_operators, operators_seen) = watch::channel(BTreeMap::new());
     let (seen_versions, seen) = watch::channel(BTreeMap::new());
     let measured = tokio::select! {
         failed = follow(&operators, seen_operators) => match failed? {},
         failed = follow(&versions, seen_versions) => match failed? {},
-        failed = report(&operators, known, reported) => match failed? {},
+        failed = report(&operators, operators_seen, reported) => match failed? {},
         measured = applied(&server, programs, &first, &state, &seen) => measured?,
     };
     measured.into_figures(&by_hand, bytes)
@@ -201,7 +201,7 @@ impl Applied {
     }
 }
 
-/// What one pass with nothing to do asked for.
+/// What one pass with nothing to do requested.
 struct IdlePass {
     writes: usize,
     /// By group and resource; watches are none.
@@ -298,8 +298,8 @@ impl Server {
         let is_read = |event: &Event| matches!(event.verb, Verb::Get | Verb::List | Verb::Watch);
         let writes = seen.iter().filter(|event| !is_read(event)).count();
         let mut requests = BTreeMap::new();
-        let asked = seen.iter().filter(|event| event.verb != Verb::Watch);
-        for object in asked.filter_map(|event| event.object.as_ref()) {
+        let sent = seen.iter().filter(|event| event.verb != Verb::Watch);
+        for object in sent.filter_map(|event| event.object.as_ref()) {
             let kind = (object.api_group.clone(), object.resource.clone());
             *requests.entry(kind).or_default() += 1;
         }
@@ -371,16 +371,17 @@ where
 /// version given. Ends only by an error.
 async fn report(
     operators: &Api<ClusterOperator>,
-    mut known: Seen<ClusterOperator>,
+    mut operators_seen: Seen<ClusterOperator>,
     mut state: watch::Receiver<(&'static str, usize)>,
 ) -> Result<Infallible> {
     let mut reported = BTreeSet::new();
     loop {
         let (version, limit) = *state.borrow_and_update();
         let reporting: Vec<String> = {
-            let known = known.borrow_and_update();
+            let operators_seen = operators_seen.borrow_and_update();
             let all = (0..limit).map(component);
-            all.filter(|name| known.contains_key(name)).collect()
+            all.filter(|name| operators_seen.contains_key(name))
+                .collect()
         };
         for name in reporting {
             if reported.insert((name.clone(), version)) {
@@ -388,7 +389,7 @@ async fn report(
             }
         }
         tokio::select! {
-            changed = known.changed() => changed?,
+            changed = operators_seen.changed() => changed?,
             changed = state.changed() => changed?,
         }
     }

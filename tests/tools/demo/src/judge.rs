@@ -51,7 +51,7 @@ impl Judged {
         let mut of_control_plane = None;
         if let Some(updated) = updated {
             rolls.push(updated.workers);
-            let judged = updated.asked.judge(&record.audit);
+            let judged = updated.release.judge(&record.audit);
             of_release = judged.breaches;
             levels = judged.levels;
             steps = updated.steps;

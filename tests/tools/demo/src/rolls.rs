@@ -139,14 +139,14 @@ fn facts(key: &str) -> Vec<Fact> {
         ),
         Fact::Enabled {
             unit: "demo.service".into(),
-            answer: "enabled".into(),
+            state: "enabled".into(),
         },
         Fact::Active {
             unit: "demo.service".into(),
         },
         Fact::Enabled {
             unit: "e2scrub_all.timer".into(),
-            answer: "masked".into(),
+            state: "masked".into(),
         },
     ]
 }

@@ -42,8 +42,8 @@ const INSTALLED: &str = include_str!("objects/installed.yaml");
 pub(crate) struct Updated {
     pub(crate) workers: rollout::Roll,
     pub(crate) control_plane: rollout::Roll,
-    pub(crate) asked: ReleaseUpdate,
-    /// Of the managed upgrade, where one asked for it.
+    pub(crate) release: ReleaseUpdate,
+    /// Of the managed upgrade, where one caused it.
     pub(crate) steps: Vec<StepSpan>,
 }
 
@@ -154,8 +154,8 @@ pub(crate) async fn roll(
 ) -> Result<Updated> {
     let to = &ask.releases.second;
     let start = Timestamp::now();
-    let mut asked = ask.releases.update(start);
-    let (targets, mut late) = follow(cluster, screen, &mut ask, &asked).await?;
+    let mut release = ask.releases.update(start);
+    let (targets, mut late) = follow(cluster, screen, &mut ask, &release).await?;
     if late.is_none()
         && let Err(error) = run::wait_for_pods(cluster.objects()).await
     {
@@ -190,13 +190,13 @@ pub(crate) async fn roll(
     if let Some(managed) = &ask.managed {
         steps = managed.steps();
         let commenced = steps.iter().find(|step| step.step == "CommenceUpgrade");
-        asked.start = commenced.map_or(start, |step| step.start);
+        release.start = commenced.map_or(start, |step| step.start);
         of_control_plane.extend(managed.doubts().await?);
     }
     Ok(Updated {
         workers: of_pool(WORKERS, found(WORKERS, &facts)?),
         control_plane: of_pool(CONTROL_PLANE, of_control_plane),
-        asked,
+        release,
         steps,
     })
 }
@@ -207,7 +207,7 @@ async fn follow(
     cluster: &mut Cluster,
     screen: &mut Screen,
     ask: &mut Ask<'_>,
-    asked: &ReleaseUpdate,
+    release: &ReleaseUpdate,
 ) -> Result<(BTreeMap<&'static str, String>, Option<String>)> {
     let (from, to) = (ask.releases.first.version, &ask.releases.second);
     let before = targets(cluster).await?;
@@ -237,19 +237,19 @@ async fn follow(
         let targets = targets(cluster).await?;
         let nodes = cluster.objects().nodes().await?;
         let now = Timestamp::now();
-        let mut told = vec![run::ready(cluster).await?, String::new()];
+        let mut remarks = vec![run::ready(cluster).await?, String::new()];
         let mut is_over = true;
         if let Some(managed) = &mut ask.managed {
             managed.advance(cluster).await?;
-            told.extend(managed.notes(now)?);
+            remarks.extend(managed.notes(now)?);
             is_over = managed.is_over();
         }
-        let rows = levels::rows(asked, &status, &reports);
-        told.extend(rows.iter().map(LevelRow::note));
+        let rows = levels::rows(release, &status, &reports);
+        remarks.extend(rows.iter().map(LevelRow::note));
         let number = ask.number;
         let heading = LiveHeading {
             title: format!("Roll {number}: release {from} to {}", to.version),
-            notes: told,
+            notes: remarks,
         };
         let shown = nodes.iter().map(|(name, node)| run::live_node(name, node));
         screen.show(&heading, shown.collect(), now)?;

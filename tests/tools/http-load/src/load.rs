@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::json;
 
-/// Longest head of an answer.
+/// Longest head of a response.
 const HEAD_MAX_BYTES: usize = 16 << 10;
 
-/// How long one answer may take.
+/// How long one response may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// When to end, whichever comes first.
@@ -27,7 +27,7 @@ pub(crate) struct Limits {
 /// What came of it.
 #[derive(Debug, Default)]
 pub(crate) struct Load {
-    /// Of each answer, in no order.
+    /// Of each response, in no order.
     took: Vec<Duration>,
     elapsed: Duration,
     /// Of one body.
@@ -35,13 +35,13 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// Shape: `{"answers", "per_second", "p99_ms", "bytes"}`.
+    /// Shape: `{"responses", "per_second", "p99_ms", "bytes"}`.
     pub(crate) fn to_json(&self) -> serde_json::Value {
-        let answers = u32::try_from(self.took.len()).unwrap_or(u32::MAX);
+        let responses = u32::try_from(self.took.len()).unwrap_or(u32::MAX);
         let elapsed = self.elapsed.as_secs_f64();
         json!({
-            "answers": answers,
-            "per_second": f64::from(answers) / elapsed,
+            "responses": responses,
+            "per_second": f64::from(responses) / elapsed,
             "p99_ms": p99(&self.took).as_secs_f64() * 1e3,
             "bytes": self.bytes,
         })
@@ -50,7 +50,7 @@ impl Load {
 
 /// Asks for a path until a limit is reached.
 ///
-/// Errors: an answer is none, is no 200, or has another length than the first.
+/// Errors: a response is none, is no 200, or has another length than the first.
 pub(crate) fn run(
     address: SocketAddr,
     path: &str,
@@ -105,24 +105,24 @@ fn ask(address: SocketAddr, request: &[u8], left: &AtomicU64, deadline: Instant)
             Err(error) if error.kind() == ErrorKind::BrokenPipe => None,
             Err(error) => return Err(error).context("cannot ask"),
         };
-        let answer = if let Some(answer) = answered {
-            answer
+        let response = if let Some(response) = answered {
+            response
         } else {
             // Closed between two requests.
             connection = connect(address)?;
             connection.write_all(request)?;
-            let answer = read(&mut connection, &mut buffer)?;
-            answer.context("a new connection is closed at once")?
+            let response = read(&mut connection, &mut buffer)?;
+            response.context("a new connection is closed at once")?
         };
         load.took.push(began.elapsed());
         ensure!(
-            load.bytes == 0 || load.bytes == answer.bytes,
-            "answers of {} and of {} bytes",
+            load.bytes == 0 || load.bytes == response.bytes,
+            "responses of {} and of {} bytes",
             load.bytes,
-            answer.bytes
+            response.bytes
         );
-        load.bytes = answer.bytes;
-        if answer.is_last {
+        load.bytes = response.bytes;
+        if response.is_last {
             connection = connect(address)?;
         }
     }
@@ -137,46 +137,46 @@ fn connect(address: SocketAddr) -> Result<TcpStream> {
     Ok(connection)
 }
 
-/// One answer.
+/// One response.
 #[derive(Debug, PartialEq, Eq)]
-struct Answer {
+struct LoadResponse {
     /// Of its body.
     bytes: usize,
     /// Whether the connection ends with it.
     is_last: bool,
 }
 
-/// Reads an answer; none if the connection ended before it.
-fn read(connection: &mut impl Read, buffer: &mut [u8]) -> Result<Option<Answer>> {
+/// Reads a response; none if the connection ended before it.
+fn read(connection: &mut impl Read, buffer: &mut [u8]) -> Result<Option<LoadResponse>> {
     let mut head = Vec::new();
     let (end, mut body) = loop {
         let count = match connection.read(buffer) {
             Ok(count) => count,
             Err(error) if error.kind() == ErrorKind::ConnectionReset && head.is_empty() => 0,
-            Err(error) => return Err(error).context("cannot read an answer"),
+            Err(error) => return Err(error).context("cannot read a response"),
         };
         if count == 0 && head.is_empty() {
             return Ok(None);
         }
-        ensure!(count > 0, "an answer ends in its head");
+        ensure!(count > 0, "a response ends in its head");
         head.extend(buffer.iter().take(count));
         if let Some(end) = head.windows(4).position(|window| window == b"\r\n\r\n") {
             break (end, head.len() - end - 4);
         }
-        ensure!(head.len() < HEAD_MAX_BYTES, "an answer has a long head");
+        ensure!(head.len() < HEAD_MAX_BYTES, "a response has a long head");
     };
     head.truncate(end);
-    let head = String::from_utf8(head).context("an answer's head is no text")?;
+    let head = String::from_utf8(head).context("a response's head is no text")?;
     let head = head.to_ascii_lowercase();
     ensure!(
         head.starts_with("http/1.1 200"),
-        "an answer is no 200: {head}"
+        "a response is no 200: {head}"
     );
     let length = head
         .lines()
         .find_map(|line| line.strip_prefix("content-length:"));
     let Some(length) = length else {
-        bail!("an answer has no length: {head}");
+        bail!("a response has no length: {head}");
     };
     let bytes: usize = length.trim().parse().context("content-length")?;
     while body < bytes {
@@ -189,7 +189,7 @@ fn read(connection: &mut impl Read, buffer: &mut [u8]) -> Result<Option<Answer>>
         "a body of {body} bytes, which is to have {bytes}"
     );
     let is_last = head.contains("\r\nconnection: close");
-    Ok(Some(Answer { bytes, is_last }))
+    Ok(Some(LoadResponse { bytes, is_last }))
 }
 
 /// The least time that 99 of 100 are not above.
@@ -219,23 +219,23 @@ mod tests {
         }
     }
 
-    fn answer(pieces: &[&'static [u8]]) -> Result<Option<Answer>> {
+    fn response(pieces: &[&'static [u8]]) -> Result<Option<LoadResponse>> {
         read(&mut Pieces(pieces.to_vec()), &mut [0; 1024])
     }
 
     #[test]
     fn an_answer_is_read_whole_however_it_comes() {
-        let whole = answer(&[
+        let whole = response(&[
             b"HTTP/1.1 200 OK\r\nContent-",
             b"Length: 5\r\nConnection: close\r\n\r\nab",
             b"cde",
         ]);
-        let expected = Answer {
+        let expected = LoadResponse {
             bytes: 5,
             is_last: true,
         };
         assert_eq!(whole.unwrap(), Some(expected));
-        assert_eq!(answer(&[]).unwrap(), None);
+        assert_eq!(response(&[]).unwrap(), None);
     }
 
     #[test]
@@ -249,7 +249,7 @@ mod tests {
             ),
             ("HTTP/1.1", "in its head"),
         ] {
-            let error = answer(&[piece.as_bytes()]).unwrap_err();
+            let error = response(&[piece.as_bytes()]).unwrap_err();
             assert!(format!("{error:#}").contains(expected), "{error:#}");
         }
     }

@@ -19,7 +19,7 @@ use clap::Parser;
 /// Measures an HTTP server, or is one.
 #[derive(Debug, Parser)]
 enum Arguments {
-    /// Asks for one path, as often as the server answers
+    /// Asks for one path, as often as the server responds
     Load {
         /// Where the server is
         address: SocketAddr,
@@ -35,7 +35,7 @@ enum Arguments {
         #[arg(long, default_value_t = 1_000_000)]
         requests: u64,
     },
-    /// Answers each request with the content of a file, until it is killed
+    /// Serves each request with the content of a file, until it is killed
     Serve(ServeArgs),
 }
 
@@ -43,9 +43,9 @@ enum Arguments {
 struct ServeArgs {
     /// Where to listen
     address: SocketAddr,
-    /// What to answer
+    /// The content to serve
     file: PathBuf,
-    /// Threads that answer
+    /// Threads that serve
     #[arg(long, default_value_t = 2)]
     threads: usize,
 }

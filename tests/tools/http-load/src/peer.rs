@@ -13,7 +13,7 @@ use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 
-/// Answers for ever.
+/// Serves for ever.
 ///
 /// Errors: it cannot listen.
 pub(crate) fn serve(address: SocketAddr, content: Vec<u8>, threads: usize) -> Result<()> {
@@ -32,11 +32,11 @@ pub(crate) fn serve(address: SocketAddr, content: Vec<u8>, threads: usize) -> Re
             stream.set_nodelay(true)?;
             let content = content.clone();
             tokio::spawn(async move {
-                let answer = service_fn(move |_: Request<Incoming>| {
+                let response = service_fn(move |_: Request<Incoming>| {
                     let body = Full::new(content.clone());
                     async { Ok::<_, Infallible>(Response::new(body)) }
                 });
-                let served = http1::Builder::new().serve_connection(TokioIo::new(stream), answer);
+                let served = http1::Builder::new().serve_connection(TokioIo::new(stream), response);
                 // A client that leaves in the middle is the client's end of a measurement.
                 drop(served.await);
             });

@@ -212,8 +212,8 @@ fn labels(checkout: &Checkout, name: &str, title: &str) -> BTreeMap<String, Stri
         // Clients show commits and changelogs of images that have both.
         (SOURCE_LOCATION, checkout.source.as_deref()),
     ];
-    let known = labels.into_iter();
-    known
+    let present = labels.into_iter();
+    present
         .filter_map(|(key, value)| Some((key.to_owned(), value?.to_owned())))
         .collect()
 }
@@ -244,7 +244,7 @@ fn mark_operator(draft: &mut Draft) {
 /// Makes the image that carries the keys by which clusters verify releases, beside those that are
 /// there.
 ///
-/// A release that is made from another one takes its manifests from the images anew, and would
+/// A release that is made from another one takes its manifests from the images again, and would
 /// lose what no image carries.
 ///
 /// # Errors

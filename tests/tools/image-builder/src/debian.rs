@@ -66,21 +66,21 @@ pub fn fetch(names: &[&str], directory: &Path) -> anyhow::Result<Vec<Package>> {
 fn show(names: &[&str], directory: &Path) -> anyhow::Result<Vec<String>> {
     static KNOWN: Mutex<BTreeMap<String, String>> = Mutex::new(BTreeMap::new());
     // Each write is whole.
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut shown_before = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     let new: Vec<&str> = (names.iter().copied())
-        .filter(|name| !known.contains_key(*name))
+        .filter(|name| !shown_before.contains_key(*name))
         .collect();
     if !new.is_empty() {
         let words = ["apt-cache", "show", "--no-all-versions"].into_iter();
         let words: Vec<&str> = words.chain(new).collect();
         for shown in text(directory, &words)?.split("\n\n") {
             if let Some(name) = fields(shown).get("Package") {
-                known.insert((*name).to_owned(), shown.to_owned());
+                shown_before.insert((*name).to_owned(), shown.to_owned());
             }
         }
     }
     let found = names.iter().map(|name| {
-        let shown = known.get(*name).cloned();
+        let shown = shown_before.get(*name).cloned();
         shown.ok_or_else(|| anyhow!("apt-cache says nothing of {name}"))
     });
     found.collect()

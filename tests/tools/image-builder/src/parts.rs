@@ -42,9 +42,9 @@ impl PackedParts {
         pack: impl FnOnce() -> anyhow::Result<Parts>,
     ) -> anyhow::Result<Arc<Parts>> {
         let key = (options.programs.clone(), component.name);
-        let known = self.lock().get(&key).map(Arc::clone);
-        if let Some(known) = known {
-            return Ok(known);
+        let cached = self.lock().get(&key).map(Arc::clone);
+        if let Some(cached) = cached {
+            return Ok(cached);
         }
         let packed = Arc::new(pack()?);
         self.lock().insert(key, Arc::clone(&packed));

@@ -209,8 +209,9 @@ mod tests {
     #[test]
     fn lines_of_cargo_are_read() {
         let sum = "abc".to_owned();
-        let known = BTreeMap::from([(("ring", "0.17.14"), Some(&sum)), (("mcd", "0.1.0"), None)]);
-        let read = |line| parse(line, &known);
+        let checksums =
+            BTreeMap::from([(("ring", "0.17.14"), Some(&sum)), (("mcd", "0.1.0"), None)]);
+        let read = |line| parse(line, &checksums);
         let ring = read("ring v0.17.14|Apache-2.0 AND ISC").unwrap();
         assert_eq!(
             (ring.version.as_str(), ring.sha256.as_deref()),

@@ -206,14 +206,14 @@ fn drain_is_under_way_from_its_start_until_it_is_applied() {
         ("uncordon-b", "", START, false, false),
         ("b", "", START, false, false),
     ];
-    for (desired, applied, since, asked, under_way) in table {
+    for (desired, applied, since, requested, under_way) in table {
         let mut status = read(&[
             (annotation::DESIRED_DRAIN, desired),
             (annotation::LAST_APPLIED_DRAIN, applied),
             (annotation::DRAIN_SINCE, since),
         ]);
         let found = (status.is_to_drain_for("b"), status.is_draining_for("b"));
-        assert_eq!(found, (asked, under_way), "{desired} {applied}");
+        assert_eq!(found, (requested, under_way), "{desired} {applied}");
         status.drain_since = None;
         assert!(!status.is_draining_for("b"), "{desired} {applied}");
     }

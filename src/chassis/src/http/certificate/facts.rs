@@ -78,11 +78,11 @@ fn name(der: &[u8]) -> Option<String> {
             let kind = attribute.take(OBJECT_IDENTIFIER)?;
             let raw = attribute.0;
             let value = attribute.next()?;
-            let known = match kind {
-                [0x55, 4, number] => ATTRIBUTES.iter().position(|(known, _)| known == number),
+            let found = match kind {
+                [0x55, 4, number] => ATTRIBUTES.iter().position(|(found, _)| found == number),
                 _ => None,
             };
-            match (known.and_then(|place| values.get_mut(place)), text(value)) {
+            match (found.and_then(|place| values.get_mut(place)), text(value)) {
                 (Some(values), Some(text)) => values.push(escaped(&text)),
                 _ => others.push(format!("{}=#{}", number(kind)?, hex(raw))),
             }

@@ -81,8 +81,8 @@ async fn probe_is_answered_while_silent_clients_hold_all_connections() {
     let server = run(crate::admin::LIMITS, hello()).await;
     for _ in 0..3 {
         let silent = open_silent(server.address, 64).await;
-        let answer = timeout(PROBE, ask(server.address, REQUEST)).await.unwrap();
-        assert!(answer.ends_with("hello"), "{answer}");
+        let response = timeout(PROBE, ask(server.address, REQUEST)).await.unwrap();
+        assert!(response.ends_with("hello"), "{response}");
         drop(silent);
     }
     server.end().await;

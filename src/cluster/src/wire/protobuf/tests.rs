@@ -12,7 +12,7 @@ const LIST: &[u8] = include_bytes!("../../../tests/fixtures/list.protobuf");
 /// The first event of a watch of that Node.
 const WATCH: &[u8] = include_bytes!("../../../tests/fixtures/watch.protobuf");
 
-/// The answer to a request for a Node that is not there.
+/// The response to a request for a Node that is not there.
 const STATUS: &[u8] = include_bytes!("../../../tests/fixtures/status.protobuf");
 
 const PATH: &str = "/api/v1/nodes";
@@ -128,7 +128,7 @@ async fn bytes_of_another_form_are_an_error() {
     let broken = [&[0xff; 4][..], b"{}", &object(&field(1, b"x")[..2])];
     for bytes in broken {
         let error = read_one(once(bytes)).await.unwrap_err();
-        assert!(matches!(error, Error::Answer { .. }), "{error}");
+        assert!(matches!(error, Error::Response { .. }), "{error}");
     }
     let mut event = event("ADDED", b"a");
     // The magic number.
@@ -147,9 +147,9 @@ async fn bytes_of_another_form_are_an_error() {
             .await
     };
     let read = script.drive(reading).await;
-    assert!(matches!(read[0], Err(Error::Answer { .. })));
+    assert!(matches!(read[0], Err(Error::Response { .. })));
     assert!(matches!(read[1], Ok(ObjectEvent::Applied(_))));
     // A frame of 4 GiB is none.
     let error = read_all(once(&[0xff; 8])).await.unwrap_err();
-    assert!(matches!(error, Error::Answer { .. }), "{error}");
+    assert!(matches!(error, Error::Response { .. }), "{error}");
 }

@@ -18,25 +18,25 @@ fn none() -> Value {
 }
 
 /// Wrong fields of a policy, by path and reason.
-fn faults(asked: &Value) -> Vec<String> {
-    let errors = merge(asked).unwrap_err();
+fn faults(requested: &Value) -> Vec<String> {
+    let errors = merge(requested).unwrap_err();
     errors.iter().map(ToString::to_string).collect()
 }
 
 #[test]
 fn nothing_asked_for_is_the_defaults() {
-    for asked in [
+    for requested in [
         json!(null),
         json!({}),
         json!({ "sshkey": { "actions": [] } }),
     ] {
-        assert_eq!(merge(&asked), Ok(Policies::default()), "{asked}");
+        assert_eq!(merge(&requested), Ok(Policies::default()), "{requested}");
     }
 }
 
 #[test]
 fn entry_replaces_the_default_of_its_path_or_name_and_others_follow() {
-    let asked = json!({
+    let requested = json!({
         "files": [
             file("/etc/nmstate//openshift/", &[json!({ "type": "Reboot" })]),
             file("/etc/mine", &[json!({ "type": "Drain" }), reload("mine@1.service")]),
@@ -54,7 +54,7 @@ fn entry_replaces_the_default_of_its_path_or_name_and_others_follow() {
     });
     expected.units[0].actions = vec![Action::DaemonReload];
     expected.sshkey = vec![Action::Drain];
-    assert_eq!(merge(&asked), Ok(expected));
+    assert_eq!(merge(&requested), Ok(expected));
 }
 
 #[test]
@@ -140,15 +140,15 @@ fn each_fault_is_named_by_its_field() {
             "sshkey.actions: has 11 actions, at most 10 are allowed".to_owned(),
         ),
     ];
-    for (asked, expected) in table {
-        assert_eq!(faults(&asked), [expected], "{asked}");
+    for (requested, expected) in table {
+        assert_eq!(faults(&requested), [expected], "{requested}");
     }
 }
 
 #[test]
 fn all_faults_are_named_at_once() {
-    let asked = json!({ "files": [file("a", &[reload("crio")])], "sshkey": {} });
-    let fields = merge(&asked)
+    let requested = json!({ "files": [file("a", &[reload("crio")])], "sshkey": {} });
+    let fields = merge(&requested)
         .unwrap_err()
         .into_iter()
         .map(|error| error.field);

@@ -52,7 +52,7 @@ fn word(debug: &str) -> String {
 fn event_name(event: &Event) -> &'static str {
     let name = word(&format!("{event:?}"));
     let all = EVENTS.into_iter().chain([RELEASE]);
-    all.into_iter().find(|known| *known == name).unwrap()
+    all.into_iter().find(|seen| *seen == name).unwrap()
 }
 
 /// Every transition of the table: those of events that are ignored, too.
@@ -78,7 +78,7 @@ fn transitions() -> BTreeSet<Transition> {
 fn position(names: &[&str], name: &str) -> usize {
     names
         .iter()
-        .position(|known| *known == name)
+        .position(|seen| *seen == name)
         .unwrap_or(names.len())
 }
 
@@ -163,7 +163,7 @@ fn every_phase_and_event_is_met() {
 #[test]
 fn what_a_node_shows() {
     let mut text = String::new();
-    let mut known = BTreeSet::new();
+    let mut seen = BTreeSet::new();
     let facts = Facts {
         desired: Some(target("b")),
         current: Some(target("a")),
@@ -189,7 +189,7 @@ fn what_a_node_shows() {
             "delay",
             &delay.map_or_else(String::new, |delay| format!("{delay:?}")),
         );
-        if known.insert(shown.clone()) {
+        if seen.insert(shown.clone()) {
             if !text.is_empty() {
                 text.push('\n');
             }

@@ -445,7 +445,7 @@ proptest! {
         let mut lucks = vec![Luck::Good, Luck::Good, Luck::Good, Luck::Retargeted(1)];
         lucks.extend(vec![Luck::Good; steps]);
         lucks.push(Luck::HostReboots);
-        // Observed and proved again, before it sets out anew.
+        // Observed and proved again, before it sets out again.
         lucks.extend([Luck::Good, Luck::Good]);
         let (mut machine, mut world) = (Machine::new(), World::new());
         run(&mut machine, &mut world, &lucks);

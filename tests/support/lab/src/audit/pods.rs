@@ -47,7 +47,7 @@ fn eviction(event: &Event) -> Option<Eviction> {
     let refusal = event
         .response
         .as_ref()
-        .map(|answer| text(at(answer, "/message")));
+        .map(|body| text(at(body, "/message")));
     let grace = event
         .request
         .as_ref()
@@ -107,7 +107,7 @@ pub fn ready(events: &[Event], namespace: &str, label: (&str, &str)) -> Vec<(Tim
 struct Life<'a> {
     /// Whether it counts as ready, by the writes to it in order.
     states: BTreeMap<Version, (bool, &'a Event)>,
-    /// When its eviction was answered. The answer carries no object, so it has no version; what is
+    /// When the response to its eviction came. That carries no object and no version; what is
     /// written to the pod afterwards carries its deletion.
     evicted: Option<Timestamp>,
 }
@@ -149,7 +149,7 @@ fn lives<'a>(
         else {
             continue;
         };
-        // By name, because the answer has no uid. A name that comes again is a StatefulSet's, of
+        // By name, because the response has no uid. A name that comes again is a StatefulSet's, of
         // which the later life would be cut short; the lab counts Deployments.
         if let Some(life) = uids.get(&eviction.pod).and_then(|uid| lives.get_mut(uid)) {
             life.evicted = Some(eviction.at);

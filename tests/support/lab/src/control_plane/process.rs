@@ -134,18 +134,18 @@ type Request = (Command, Sender<io::Result<Child>>);
 static KEEPER: LazyLock<Sender<Request>> = LazyLock::new(|| {
     let (requests, received) = channel::<Request>();
     std::thread::spawn(move || {
-        for (mut command, answer) in received {
-            // The caller waits for the answer; if it is gone, the answer is not needed.
-            drop(answer.send(command.spawn()));
+        for (mut command, result) in received {
+            // The caller waits for the result; if it is gone, the result is not needed.
+            drop(result.send(command.spawn()));
         }
     });
     requests
 });
 
 fn spawn(command: Command) -> io::Result<Child> {
-    let (answer, answered) = channel();
-    KEEPER.send((command, answer)).map_err(io::Error::other)?;
-    answered.recv().map_err(io::Error::other)?
+    let (result, received) = channel();
+    KEEPER.send((command, result)).map_err(io::Error::other)?;
+    received.recv().map_err(io::Error::other)?
 }
 
 #[cfg(test)]
@@ -155,8 +155,8 @@ mod tests {
     #[test]
     fn a_child_outlives_the_thread_that_asked_for_it() {
         let dir = tempfile::tempdir().unwrap();
-        let asked = || Process::start("sleep", Path::new("sleep"), ["60"], dir.path()).unwrap();
-        let mut process = std::thread::scope(|scope| scope.spawn(asked).join().unwrap());
+        let start = || Process::start("sleep", Path::new("sleep"), ["60"], dir.path()).unwrap();
+        let mut process = std::thread::scope(|scope| scope.spawn(start).join().unwrap());
         // The signal would come at the thread's end; a child that got it is gone at once.
         for _ in 0..100 {
             process.check().unwrap();

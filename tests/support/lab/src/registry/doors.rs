@@ -127,7 +127,7 @@ impl TokenService {
                         return;
                     }
                     // A client that hangs up is none of the service's faults.
-                    if stream.is_ok_and(|stream| issuer.answer(&stream).is_ok_and(|done| done)) {
+                    if stream.is_ok_and(|stream| issuer.respond(&stream).is_ok_and(|done| done)) {
                         served.fetch_add(1, Ordering::SeqCst);
                     }
                 }
@@ -171,8 +171,8 @@ impl Drop for TokenService {
 }
 
 impl Issuer {
-    /// Answers one request; whether with a token.
-    fn answer(&self, stream: &TcpStream) -> Result<bool> {
+    /// Responds to one request; whether with a token.
+    fn respond(&self, stream: &TcpStream) -> Result<bool> {
         stream.set_read_timeout(Some(PATIENCE))?;
         let mut lines = BufReader::new(stream.try_clone()?).lines();
         let request = lines.next().context("the request is empty")??;
@@ -197,14 +197,14 @@ impl Issuer {
             let code = json!({ "code": "UNAUTHORIZED", "message": "wrong user or password" });
             ("401 Unauthorized", json!({ "errors": [code] }).to_string())
         };
-        let mut answer = format!("HTTP/1.1 {status}\r\nContent-Type: application/json\r\n");
+        let mut response = format!("HTTP/1.1 {status}\r\nContent-Type: application/json\r\n");
         write!(
-            answer,
+            response,
             "Content-Length: {}\r\nConnection: close\r\n\r\n{body}",
             body.len()
         )?;
         let mut peer = stream;
-        peer.write_all(answer.as_bytes())?;
+        peer.write_all(response.as_bytes())?;
         Ok(is_known)
     }
 

@@ -1,4 +1,4 @@
-//! What the registry was asked, from its log.
+//! Requests to the registry, from its log.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// One answered request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
-    /// When its answer began to be made.
+    /// When its response began to be made.
     pub started: Timestamp,
     /// When the last byte was handed over, or the asker was gone.
     pub finished: Timestamp,
@@ -18,11 +18,11 @@ pub struct Request {
     pub method: String,
     /// Path with query, such as `/v2/os/blobs/sha256:…`.
     pub path: String,
-    /// HTTP status of the answer.
+    /// HTTP status of the response.
     pub status: u16,
-    /// Bytes of the answer's body that were written.
+    /// Bytes of the response's body that were written.
     pub bytes: u64,
-    /// The client; a host is known by its address.
+    /// The client; a host has its address.
     pub remote: IpAddr,
     /// What it asked with.
     pub user_agent: String,
@@ -121,7 +121,7 @@ fn go_duration(text: &str) -> Option<Duration> {
 mod tests {
     use super::*;
 
-    /// Real lines of docker-registry 2.8.2, shortened: a start, an answer, an error.
+    /// Real lines of docker-registry 2.8.2, shortened: a start, a response, an error.
     const LOG: &str = r#"{"level":"info","msg":"listening on 10.97.0.1:5000","time":"2026-11-21T19:44:27.125521303Z"}
 {"http.request.method":"GET","http.request.remoteaddr":"10.97.0.10:46744","http.request.uri":"/v2/os/blobs/sha256:aa","http.request.useragent":"skopeo/1.9.3","http.response.duration":"1.5s","http.response.status":200,"http.response.written":2000,"level":"info","msg":"response completed","time":"2026-11-21T19:44:28.5Z"}
 {"err.code":"blob unknown","http.request.method":"GET","http.request.remoteaddr":"10.97.0.10:46770","http.request.uri":"/v2/os/blobs/sha256:bb","http.request.useragent":"skopeo/1.9.3","http.response.duration":"863.877µs","http.response.status":404,"http.response.written":157,"level":"error","msg":"response completed with error","time":"2026-11-21T19:44:29Z"}

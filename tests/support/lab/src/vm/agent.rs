@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::host::Output;
 
-/// How long the agent may take to answer one question.
+/// How long the agent may take for one response.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
 
 /// Time between two questions whether a program has ended.
@@ -58,12 +58,12 @@ impl Agent {
         }
     }
 
-    /// Throws away what the agent still has to answer to earlier callers.
+    /// Throws away what the agent still has to send to earlier callers.
     fn synchronize(&mut self) -> Result<()> {
         let id = u64::from(std::process::id());
         let question = json!({ "execute": "guest-sync-delimited", "arguments": { "id": id } });
         let stream = self.stream.get_mut();
-        // A byte that no JSON has makes the agent forget a half question, and begins its answer.
+        // A byte that no JSON has makes the agent forget a half question, and begins its response.
         stream.write_all(&[0xff])?;
         writeln!(stream, "{question}")?;
         let deadline = Instant::now() + ANSWERS_WITHIN;
@@ -71,11 +71,11 @@ impl Agent {
             let mut before = Vec::new();
             self.stream
                 .read_until(0xff, &mut before)
-                .context("the agent does not answer")?;
+                .context("the agent does not respond")?;
             if before.last() != Some(&0xff) || Instant::now() >= deadline {
-                bail!("the agent does not answer");
+                bail!("the agent does not respond");
             }
-            if self.answer()?.as_u64() == Some(id) {
+            if self.response()?.as_u64() == Some(id) {
                 return Ok(());
             }
         }
@@ -84,19 +84,19 @@ impl Agent {
     fn ask(&mut self, what: &str, arguments: &Value) -> Result<Value> {
         let question = json!({ "execute": what, "arguments": arguments });
         writeln!(self.stream.get_mut(), "{question}")?;
-        self.answer()
+        self.response()
             .with_context(|| format!("the machine's agent was asked for {what}"))
     }
 
-    fn answer(&mut self) -> Result<Value> {
+    fn response(&mut self) -> Result<Value> {
         let mut line = String::new();
         self.stream
             .read_line(&mut line)
-            .context("the agent does not answer")?;
-        let mut answer: Value = serde_json::from_str(&line).context("the agent is gone")?;
-        match answer.get_mut("return") {
+            .context("the agent does not respond")?;
+        let mut response: Value = serde_json::from_str(&line).context("the agent is gone")?;
+        match response.get_mut("return") {
             Some(value) => Ok(value.take()),
-            None => bail!("the agent answers: {answer}"),
+            None => bail!("the agent responds: {response}"),
         }
     }
 }

@@ -140,9 +140,10 @@ fn spared(evictions: &[Eviction], pods: &[PodLife]) -> Vec<String> {
     evictions.iter().filter(stays).map(what).collect()
 }
 
-/// When a node said, for the first time after something else, that it is Done in a configuration.
+/// When a node reported, for the first time after something else, that it is Done in a
+/// configuration.
 fn said_done(history: &[NodeSnapshot]) -> Vec<(Timestamp, &str)> {
-    let mut said = Vec::new();
+    let mut reported = Vec::new();
     let mut last = None;
     for state in history {
         let value = |key| state.annotations.get(key).map(String::as_str);
@@ -150,14 +151,14 @@ fn said_done(history: &[NodeSnapshot]) -> Vec<(Timestamp, &str)> {
             .then(|| value(wire::CURRENT_CONFIG))
             .flatten();
         if let Some(config) = done.filter(|_| done != last) {
-            said.push((state.at, config));
+            reported.push((state.at, config));
         }
         last = done;
     }
-    said
+    reported
 }
 
-/// Each time the node said that it is Done, its host ran the OS that was asked for, booted since
+/// Each time the node reported that it is Done, its host ran the requested OS, booted since
 /// then.
 fn truthful(node: &str, history: &[NodeSnapshot], boots: &[Boot], roll: &Roll) -> Vec<String> {
     let (config, content, since) = (&roll.config, roll.content.as_str(), roll.start);

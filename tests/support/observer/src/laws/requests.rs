@@ -1,4 +1,4 @@
-//! What the programs under test asked of the API server.
+//! Requests of the programs under test to the API server.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -27,7 +27,7 @@ const MEETS: &str = "/version";
 pub const LAWS: &[&Law] = &[&MODEST, &KEPT];
 
 /// A daemon asks the API server for what `deploy/daemon/README.md` lists, of its own node alone;
-/// and in a rollout, in which none is started anew, it reads each MachineConfig at its turn, and
+/// and in a rollout, in which none is restarted, it reads each MachineConfig at its turn, and
 /// once before that. No program asks for what it is not granted.
 pub static MODEST: Law = Law {
     name: "Modest",
@@ -102,12 +102,13 @@ fn read_once(events: &[Event]) -> Vec<String> {
     often.map(breach).collect()
 }
 
-/// Whether a daemon asked.
+/// Whether it is a request of a daemon.
 pub(crate) fn is_of_a_daemon(event: &Event) -> bool {
     event.user_agent.starts_with(DAEMON)
 }
 
-/// Whether a service account of the programs' namespace asked, the controller's among them.
+/// Whether it is a request of a service account of the programs' namespace, the controller's
+/// among them.
 pub(crate) fn is_of_an_account(event: &Event) -> bool {
     let account = event.user.username.strip_prefix("system:serviceaccount:");
     account
@@ -115,7 +116,7 @@ pub(crate) fn is_of_an_account(event: &Event) -> bool {
         .is_some_and(|rest| rest.starts_with(':'))
 }
 
-/// Whether an answer says nothing of what was asked for: none, too many requests, the server's own
+/// Whether a response decides nothing about the request: none, too many requests, the server's own
 /// trouble.
 const fn is_to_be_tried_again(code: u16) -> bool {
     matches!(code, 0 | 429 | 500..)
@@ -261,7 +262,7 @@ mod tests {
     }
 
     /// A request of the daemon on node `a`.
-    fn asked(user: &str, verb: &str, uri: &str, object: &Value, code: u16) -> Event {
+    fn request(user: &str, verb: &str, uri: &str, object: &Value, code: u16) -> Event {
         serde_json::from_value(json!({
             "auditID": "1",
             "stage": "ResponseComplete",
@@ -290,30 +291,36 @@ mod tests {
         let nodes = json!({ "resource": "nodes" });
         let watch = |selector: &str| {
             let uri = format!("/api/v1/nodes?fieldSelector={selector}&watch=true");
-            is_fine(asked(NODE, "watch", &uri, &nodes, 200))
+            is_fine(request(NODE, "watch", &uri, &nodes, 200))
         };
         assert!(watch("metadata.name%3Da"));
         assert!(!watch("metadata.name%3Dab") && !watch(""));
-        assert!(!is_fine(asked(NODE, "list", "/api/v1/nodes", &nodes, 200)));
+        assert!(!is_fine(request(
+            NODE,
+            "list",
+            "/api/v1/nodes",
+            &nodes,
+            200
+        )));
         let patch = |name: &str, subresource: &str| {
             let object = json!({ "resource": "nodes", "name": name, "subresource": subresource });
-            is_fine(asked(NODE, "patch", "/api/v1/nodes/x", &object, 200))
+            is_fine(request(NODE, "patch", "/api/v1/nodes/x", &object, 200))
         };
         assert!(patch("a", ""));
         assert!(!patch("b", "") && !patch("a", "status"));
         let pods = json!({ "resource": "pods" });
-        assert!(!is_fine(asked(NODE, "list", "/api/v1/pods", &pods, 200)));
+        assert!(!is_fine(request(NODE, "list", "/api/v1/pods", &pods, 200)));
         let eviction = json!({ "resource": "pods", "subresource": "eviction" });
-        assert!(is_fine(asked(NODE, "create", "/x", &eviction, 429)));
-        assert!(!is_fine(asked(NODE, "delete", "/x", &pods, 200)));
+        assert!(is_fine(request(NODE, "create", "/x", &eviction, 429)));
+        assert!(!is_fine(request(NODE, "delete", "/x", &pods, 200)));
     }
 
     #[test]
     fn a_daemon_reads_its_node_only_after_a_conflict_and_once() {
         let own = json!({ "resource": "nodes", "name": "a" });
         let other = json!({ "resource": "nodes", "name": "b" });
-        let conflict = || asked(NODE, "patch", "/api/v1/nodes/a", &own, 409);
-        let read = |object: &Value| asked(NODE, "get", "/api/v1/nodes/x", object, 200);
+        let conflict = || request(NODE, "patch", "/api/v1/nodes/a", &own, 409);
+        let read = |object: &Value| request(NODE, "get", "/api/v1/nodes/x", object, 200);
         assert_eq!(modest(&[read(&own)]).len(), 1);
         assert_eq!(modest(&[conflict(), read(&own)]).len(), 0);
         assert_eq!(modest(&[conflict(), read(&own), read(&own)]).len(), 1);
@@ -327,7 +334,7 @@ mod tests {
     fn a_configuration_is_read_by_name_and_once() {
         let config = json!({ "resource": "machineconfigs", "name": "rendered-worker-1" });
         let read = |host: u8, code| {
-            let mut read = asked(ACCOUNT, "get", "/x", &config, code);
+            let mut read = request(ACCOUNT, "get", "/x", &config, code);
             read.sources = vec![IpAddr::from([10, 0, 0, host])];
             read
         };
@@ -357,14 +364,14 @@ mod tests {
             assert_eq!(found, expected, "{reads:?}");
         }
         let list = json!({ "resource": "machineconfigs" });
-        assert!(!is_fine(asked(ACCOUNT, "list", "/x", &list, 200)));
+        assert!(!is_fine(request(ACCOUNT, "list", "/x", &list, 200)));
     }
 
     #[test]
     fn what_there_is_once_is_read_under_its_name() {
         let read = |resource: &str, name: &str, code| {
             let object = json!({ "resource": resource, "name": name });
-            is_fine(asked(ACCOUNT, "get", "/x", &object, code))
+            is_fine(request(ACCOUNT, "get", "/x", &object, code))
         };
         assert!(read("controllerconfigs", "machine-config-controller", 200));
         // A cluster need not have one.
@@ -375,17 +382,17 @@ mod tests {
         assert!(!read("configmaps", "another", 200));
         assert!(!read("secrets", "kubeconfig-data", 200));
         let list = json!({ "resource": "controllerconfigs" });
-        assert!(!is_fine(asked(ACCOUNT, "watch", "/x", &list, 200)));
+        assert!(!is_fine(request(ACCOUNT, "watch", "/x", &list, 200)));
         let none = json!({});
-        assert!(is_fine(asked(ACCOUNT, "get", "/version", &none, 200)));
-        assert!(!is_fine(asked(ACCOUNT, "get", "/apis", &none, 200)));
+        assert!(is_fine(request(ACCOUNT, "get", "/version", &none, 200)));
+        assert!(!is_fine(request(ACCOUNT, "get", "/apis", &none, 200)));
     }
 
     #[test]
     fn a_node_asks_for_its_own_machine_config_node() {
         let asks = |verb: &str, name: &str, subresource: &str| {
             let object = json!({ "resource": "machineconfignodes", "name": name, "subresource": subresource });
-            is_fine(asked(NODE, verb, "/x", &object, 200))
+            is_fine(request(NODE, verb, "/x", &object, 200))
         };
         assert!(asks("get", "a", "") && asks("patch", "a", "status"));
         assert!(!asks("get", "b", "") && !asks("patch", "b", "status"));
@@ -395,8 +402,8 @@ mod tests {
     #[test]
     fn what_is_not_granted_is_found() {
         let events = json!({ "resource": "events" });
-        assert!(is_fine(asked(ACCOUNT, "create", "/x", &events, 201)));
-        assert!(!is_fine(asked(ACCOUNT, "create", "/x", &events, 403)));
+        assert!(is_fine(request(ACCOUNT, "create", "/x", &events, 201)));
+        assert!(!is_fine(request(ACCOUNT, "create", "/x", &events, 403)));
     }
 
     #[test]

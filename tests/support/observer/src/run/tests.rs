@@ -151,8 +151,8 @@ fn a_host_went_down_when_a_boot_ended_after_the_start() {
     };
     let all = went_down(&record, at(5), |_| true);
     assert_eq!(all, of_a(vec![at(9), at(20)]));
-    let asked = went_down(&record, at(5), |end| end == End::Reboot);
-    assert_eq!(asked, of_a(vec![at(20)]));
+    let requested = went_down(&record, at(5), |end| end == End::Reboot);
+    assert_eq!(requested, of_a(vec![at(20)]));
     let later = at(20) + SignedDuration::from_millis(1);
     assert_eq!(went_down(&record, later, |_| true), of_a(vec![]));
 }

@@ -241,7 +241,7 @@ fn metrics(held: &Held) -> Result<()> {
             let endpoints: Value = serde_json::from_str(&printed)?;
             let addresses = array(&endpoints, "/subsets/0/addresses").iter();
             let addresses = addresses.filter_map(|address| address["ip"].as_str());
-            let asked = addresses.map(|address| {
+            let printed = addresses.map(|address| {
                 let ask = format!(
                     "nsenter --net --target $(cat $HOSTS/master-0/leader) \
                      curl --silent --show-error --insecure --noproxy '*' --max-time 30 \
@@ -249,20 +249,20 @@ fn metrics(held: &Held) -> Result<()> {
                 );
                 Ok(held.run(&ask, "")?.printed)
             });
-            asked.collect()
+            printed.collect()
         };
         until_blocking(component, SHOWN_WITHIN, TRY_EVERY, || {
-            let answers = asks(&format!("--header \"Authorization: Bearer $({token})\""))?;
-            let is_there = answers.iter().any(|answer| answer.contains(value))
-                && answers
+            let responses = asks(&format!("--header \"Authorization: Bearer $({token})\""))?;
+            let is_there = responses.iter().any(|response| response.contains(value))
+                && responses
                     .iter()
-                    .all(|answer| answer.ends_with(" answered 200"));
-            Ok(is_there.then_some(()).ok_or_else(|| answers.join("\n")))
+                    .all(|response| response.ends_with(" answered 200"));
+            Ok(is_there.then_some(()).ok_or_else(|| responses.join("\n")))
         })?;
-        for answer in asks("")? {
+        for response in asks("")? {
             ensure!(
-                answer.ends_with(" answered 401"),
-                "without a token: {answer}"
+                response.ends_with(" answered 401"),
+                "without a token: {response}"
             );
         }
     }

@@ -6,7 +6,7 @@ use super::*;
 use crate::pods;
 use crate::samples::{at, boot, rollout};
 
-fn said(second: u64, config: &str, state: &str) -> NodeSnapshot {
+fn reported(second: u64, config: &str, state: &str) -> NodeSnapshot {
     NodeSnapshot {
         version: Version(second),
         at: at(second),
@@ -143,17 +143,17 @@ fn pods_of_the_node_stay() {
 #[test]
 fn done_is_said_once_until_something_else_is() {
     let history = [
-        said(1, "old", "Done"),
-        said(5, "old", "Working"),
-        said(20, "new", "Done"),
-        said(21, "new", "Done"),
+        reported(1, "old", "Done"),
+        reported(5, "old", "Working"),
+        reported(20, "new", "Done"),
+        reported(21, "new", "Done"),
     ];
     assert_eq!(said_done(&history), [(at(1), "old"), (at(20), "new")]);
 }
 
 #[test]
 fn a_node_is_done_only_in_the_os_that_it_booted() {
-    let history = [said(1, "old", "Done"), said(20, "new", "Done")];
+    let history = [reported(1, "old", "Done"), reported(20, "new", "Done")];
     let first = boot(0, Some("v1"));
     let cases = [
         ("it booted the new one", vec![boot(18, Some("v2"))], ""),

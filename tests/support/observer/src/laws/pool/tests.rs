@@ -113,16 +113,20 @@ fn a_roll_of_which_a_lane_lacks_a_phase_is_found() {
         };
         BTreeMap::from([("a".to_owned(), phases.iter().map(span).collect())])
     };
-    let said = |rollout: &Rollout, phases: &[Phase]| without_a_phase(rollout, &showed(phases));
-    assert!(said(&rollout, &Phase::ALL).is_empty());
+    let complaints =
+        |rollout: &Rollout, phases: &[Phase]| without_a_phase(rollout, &showed(phases));
+    assert!(complaints(&rollout, &Phase::ALL).is_empty());
     assert_eq!(
-        said(&rollout, &[Phase::Fetch, Phase::Apply, Phase::Verify]),
+        complaints(&rollout, &[Phase::Fetch, Phase::Apply, Phase::Verify]),
         ["a showed no reboot in the roll one"]
     );
-    assert!(said(&rollout, &[Phase::Reboot]).is_empty());
-    assert_eq!(said(&rollout, &[]), ["a showed no phase in the roll one"]);
+    assert!(complaints(&rollout, &[Phase::Reboot]).is_empty());
+    assert_eq!(
+        complaints(&rollout, &[]),
+        ["a showed no phase in the roll one"]
+    );
     rollout.rolls[0].reboots = false;
-    assert!(said(&rollout, &[]).is_empty());
+    assert!(complaints(&rollout, &[]).is_empty());
 }
 
 #[test]

@@ -27,7 +27,7 @@ pub(crate) enum Refusal {
     /// The version cannot be served at all.
     #[error(transparent)]
     Version(#[from] NotAcceptable),
-    /// The configuration cannot be said in that version.
+    /// That version cannot express the configuration.
     #[error("MachineConfig {config:?} cannot be said in the version asked for")]
     Inexpressible {
         /// The rendered configuration.
@@ -44,16 +44,16 @@ pub(crate) enum Refusal {
     /// The credential's window has closed, or another machine has used it.
     #[error("{0}")]
     Closed(&'static str),
-    /// The network of the address asks too often.
+    /// The network of the address sends too many requests.
     #[error("the address or its network asks too often")]
     TooMany {
-        /// When it may ask again.
+        /// When it may send the next request.
         after: Duration,
     },
-    /// Other answers have to be sent first.
+    /// Other responses have to be sent first.
     #[error("too many bytes of answers are not sent yet")]
     Busy,
-    /// The pool has no configuration to serve yet, or the API server does not answer.
+    /// The pool has no configuration to serve yet, or the API server does not respond.
     #[error("{0}")]
     NotReady(String),
     /// The configuration cannot be read.

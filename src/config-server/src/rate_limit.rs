@@ -1,4 +1,4 @@
-//! How often a network may ask, and how long a credential is answered.
+//! How many requests a network may send, and how long a credential is served.
 //!
 //! A machine fetches its configuration once, and again if its first boot fails. A credential that
 //! is found on it later, or copied from it, should get nothing: its window has closed by then, and
@@ -21,8 +21,8 @@ const REMEMBERED: Duration = Duration::from_hours(48);
 
 /// What is allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct VisitPolicy {
-    /// How long after its first answer a credential is answered again; absent: always.
+pub(crate) struct RateLimitPolicy {
+    /// How long after its first response a credential is served again; absent: always.
     pub(crate) window: Option<Duration>,
     /// Whether several machines have one credential. Each address has its own window then.
     pub(crate) is_shared: bool,
@@ -32,7 +32,7 @@ pub(crate) struct VisitPolicy {
     pub(crate) pause: Duration,
 }
 
-impl VisitPolicy {
+impl RateLimitPolicy {
     /// Requests of a network: a machine asks some times within a minute while it boots. Behind a
     /// load balancer that hides addresses, a hundred machines are one.
     pub(crate) const BURST: u32 = 200;
@@ -40,14 +40,14 @@ impl VisitPolicy {
     pub(crate) const PAUSE: Duration = Duration::from_millis(100);
 }
 
-/// Why a credential is not answered.
+/// Why a credential is not served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ClosedWindow {
-    /// The time after its first answer is over.
+    /// The time after its first response is over.
     Ended,
     /// Another address used it first.
     Taken,
-    /// Another address is being answered, and may yet fail to be.
+    /// Another address is being served, and may yet fail to be.
     Reserved,
 }
 
@@ -61,45 +61,45 @@ impl ClosedWindow {
     }
 }
 
-/// When a credential, or an address of a shared one, is answered.
+/// When a credential, or an address of a shared one, is served.
 #[derive(Debug, Clone, Copy)]
 struct Window {
     /// The only address that is.
     address: IpAddr,
-    /// The time of its first answer, or of its first request before that.
+    /// The time of its first response, or of its first request before that.
     since: Instant,
-    /// Whether there was an answer.
+    /// Whether there was a response.
     is_open: bool,
-    /// Requests that are being answered.
+    /// Requests that are being served.
     under_way: usize,
 }
 
 /// A credential, and its address if it is shared.
 type WindowKey = (String, Option<IpAddr>);
 
-/// Who came, and when.
+/// Counted requests of networks, and the windows of credentials.
 #[derive(Debug)]
-pub(crate) struct Visits {
-    policy: VisitPolicy,
+pub(crate) struct RateLimits {
+    policy: RateLimitPolicy,
     /// For each network the time by which all its requests would have been paused for.
     networks: HashMap<IpAddr, Instant>,
     windows: HashMap<WindowKey, Window>,
 }
 
-/// A window that is held for one request. Dropped before the answer, it leaves none.
+/// A window that is held for one request. Dropped before the response, it leaves none.
 #[derive(Debug)]
 pub(crate) struct Reservation<'a> {
-    visits: &'a Mutex<Visits>,
-    /// None where credentials are always answered.
+    rate_limits: &'a Mutex<RateLimits>,
+    /// None where credentials are always served.
     key: Option<WindowKey>,
     now: Instant,
 }
 
 impl Reservation<'_> {
-    /// The credential was answered: its window opens, unless it is open.
-    pub(crate) fn answered(mut self) {
+    /// The credential was served: its window opens, unless it is open.
+    pub(crate) fn served(mut self) {
         if let Some(key) = self.key.take() {
-            lock(self.visits).release(&key, Some(self.now));
+            lock(self.rate_limits).release(&key, Some(self.now));
         }
     }
 }
@@ -107,33 +107,37 @@ impl Reservation<'_> {
 impl Drop for Reservation<'_> {
     fn drop(&mut self) {
         if let Some(key) = self.key.take() {
-            lock(self.visits).release(&key, None);
+            lock(self.rate_limits).release(&key, None);
         }
     }
 }
 
-/// Holds the window of a credential for a request, if it may be answered. Of requests with one
-/// credential from several addresses one wins, however long its answer takes.
+/// Holds the window of a credential for a request, if it may be served. Of requests with one
+/// credential from several addresses one wins, however long its response takes.
 ///
 /// # Errors
 /// Why it may not.
 pub(crate) fn reserve<'a>(
-    visits: &'a Mutex<Visits>,
+    rate_limits: &'a Mutex<RateLimits>,
     credential: &str,
     address: IpAddr,
     now: Instant,
 ) -> Result<Reservation<'a>, ClosedWindow> {
-    let key = lock(visits).reserve(credential, address, now)?;
-    Ok(Reservation { visits, key, now })
+    let key = lock(rate_limits).reserve(credential, address, now)?;
+    Ok(Reservation {
+        rate_limits,
+        key,
+        now,
+    })
 }
 
 /// Nothing panics while it is held; a poisoned lock still holds whole maps.
-pub(crate) fn lock(visits: &Mutex<Visits>) -> MutexGuard<'_, Visits> {
-    visits.lock().unwrap_or_else(PoisonError::into_inner)
+pub(crate) fn lock(rate_limits: &Mutex<RateLimits>) -> MutexGuard<'_, RateLimits> {
+    rate_limits.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Visits {
-    pub(crate) fn new(policy: VisitPolicy) -> Self {
+impl RateLimits {
+    pub(crate) fn new(policy: RateLimitPolicy) -> Self {
         Self {
             policy,
             networks: HashMap::new(),
@@ -199,13 +203,13 @@ impl Visits {
         Ok(Some(key))
     }
 
-    /// Ends a request that held a window; `answered` is when it came, if it was.
-    fn release(&mut self, key: &WindowKey, answered: Option<Instant>) {
+    /// Ends a request that held a window; `served` is when it came, if it was.
+    fn release(&mut self, key: &WindowKey, served: Option<Instant>) {
         let Some(window) = self.windows.get_mut(key) else {
             return;
         };
         window.under_way = window.under_way.saturating_sub(1);
-        if let Some(now) = answered.filter(|_| !window.is_open) {
+        if let Some(now) = served.filter(|_| !window.is_open) {
             (window.since, window.is_open) = (now, true);
         }
         if !window.is_open && window.under_way == 0 {
@@ -251,8 +255,8 @@ mod tests {
         Ipv4Addr::from_bits(number).into()
     }
 
-    fn visits(is_shared: bool) -> Visits {
-        Visits::new(VisitPolicy {
+    fn rate_limits(is_shared: bool) -> RateLimits {
+        RateLimits::new(RateLimitPolicy {
             window: Some(HOUR),
             is_shared,
             burst: 3,
@@ -260,70 +264,72 @@ mod tests {
         })
     }
 
-    /// Whether a request would be answered.
+    /// Whether a request would be served.
     fn check(
-        visits: &Mutex<Visits>,
+        rate_limits: &Mutex<RateLimits>,
         credential: &str,
         address: IpAddr,
         now: Instant,
     ) -> Result<(), ClosedWindow> {
-        reserve(visits, credential, address, now).map(drop)
+        reserve(rate_limits, credential, address, now).map(drop)
     }
 
-    fn answer(visits: &Mutex<Visits>, credential: &str, address: IpAddr, now: Instant) {
-        let reserved = reserve(visits, credential, address, now).unwrap();
-        reserved.answered();
+    fn serve(rate_limits: &Mutex<RateLimits>, credential: &str, address: IpAddr, now: Instant) {
+        let reserved = reserve(rate_limits, credential, address, now).unwrap();
+        reserved.served();
     }
 
     #[test]
     fn address_that_asks_too_often_waits_and_others_do_not() {
-        let (mut visits, now) = (visits(false), Instant::now());
+        let (mut rate_limits, now) = (rate_limits(false), Instant::now());
         for _ in 0..3 {
-            visits.count(address(1), now).unwrap();
+            rate_limits.count(address(1), now).unwrap();
         }
         let second = Duration::from_secs(1);
-        assert_eq!(visits.count(address(1), now), Err(second));
+        assert_eq!(rate_limits.count(address(1), now), Err(second));
         // A refused request costs nothing: the wait does not grow.
-        assert_eq!(visits.count(address(1), now), Err(second));
-        visits.count(address(2), now).unwrap();
-        visits.count(address(1), now + second).unwrap();
-        assert_eq!(visits.count(address(1), now + second), Err(second));
+        assert_eq!(rate_limits.count(address(1), now), Err(second));
+        rate_limits.count(address(2), now).unwrap();
+        rate_limits.count(address(1), now + second).unwrap();
+        assert_eq!(rate_limits.count(address(1), now + second), Err(second));
     }
 
     #[test]
     fn network_of_ipv6_is_counted_as_one() {
-        let (mut visits, now) = (visits(false), Instant::now());
+        let (mut rate_limits, now) = (rate_limits(false), Instant::now());
         for host in 1..=3 {
             let address = format!("fd00::{host}").parse().unwrap();
-            visits.count(address, now).unwrap();
+            rate_limits.count(address, now).unwrap();
         }
-        assert!(visits.count("fd00::4".parse().unwrap(), now).is_err());
-        visits.count("fd00:0:0:1::1".parse().unwrap(), now).unwrap();
+        assert!(rate_limits.count("fd00::4".parse().unwrap(), now).is_err());
+        rate_limits
+            .count("fd00:0:0:1::1".parse().unwrap(), now)
+            .unwrap();
     }
 
     #[test]
     fn window_opens_with_the_first_answer_and_closes_after_its_time() {
-        let (visits, now) = (Mutex::new(visits(false)), Instant::now());
-        assert_eq!(check(&visits, "a", address(1), now), Ok(()));
-        answer(&visits, "a", address(1), now);
-        // A later answer does not move it.
-        answer(&visits, "a", address(1), now + HOUR / 2);
+        let (rate_limits, now) = (Mutex::new(rate_limits(false)), Instant::now());
+        assert_eq!(check(&rate_limits, "a", address(1), now), Ok(()));
+        serve(&rate_limits, "a", address(1), now);
+        // A later response does not move it.
+        serve(&rate_limits, "a", address(1), now + HOUR / 2);
         let just_before = now + HOUR / 4 * 3;
-        assert_eq!(check(&visits, "a", address(1), just_before), Ok(()));
+        assert_eq!(check(&rate_limits, "a", address(1), just_before), Ok(()));
         let ended = Err(ClosedWindow::Ended);
-        assert_eq!(check(&visits, "a", address(1), now + HOUR), ended);
-        assert_eq!(check(&visits, "b", address(1), now + HOUR), Ok(()));
+        assert_eq!(check(&rate_limits, "a", address(1), now + HOUR), ended);
+        assert_eq!(check(&rate_limits, "b", address(1), now + HOUR), Ok(()));
     }
 
     #[test]
     fn credential_belongs_to_the_address_that_used_it_first() {
         let now = Instant::now();
-        let own = Mutex::new(visits(false));
-        answer(&own, "a", address(1), now);
+        let own = Mutex::new(rate_limits(false));
+        serve(&own, "a", address(1), now);
         let taken = Err(ClosedWindow::Taken);
         assert_eq!(check(&own, "a", address(2), now), taken);
-        let shared = Mutex::new(visits(true));
-        answer(&shared, "a", address(1), now);
+        let shared = Mutex::new(rate_limits(true));
+        serve(&shared, "a", address(1), now);
         assert_eq!(check(&shared, "a", address(2), now), Ok(()));
         let ended = Err(ClosedWindow::Ended);
         assert_eq!(check(&shared, "a", address(1), now + HOUR), ended);
@@ -331,8 +337,8 @@ mod tests {
 
     #[test]
     fn of_two_addresses_that_ask_at_once_one_is_answered() {
-        let (visits, now) = (Mutex::new(visits(false)), Instant::now());
-        let ask = |number| reserve(&visits, "a", address(number), now);
+        let (rate_limits, now) = (Mutex::new(rate_limits(false)), Instant::now());
+        let ask = |number| reserve(&rate_limits, "a", address(number), now);
         let first = ask(1).unwrap();
         // The same machine may ask twice; another one comes again.
         let again = ask(1).unwrap();
@@ -343,29 +349,29 @@ mod tests {
         drop(again);
         let other = ask(2).unwrap();
         assert_eq!(ask(1).unwrap_err(), ClosedWindow::Reserved);
-        other.answered();
+        other.served();
         assert_eq!(ask(1).unwrap_err(), ClosedWindow::Taken);
-        // A failure after an answer takes nothing away.
+        // A failure after a response takes nothing away.
         drop(ask(2).unwrap());
         assert_eq!(ask(1).unwrap_err(), ClosedWindow::Taken);
     }
 
     #[test]
     fn flood_of_addresses_and_credentials_is_forgotten() {
-        let (visits, now) = (Mutex::new(visits(true)), Instant::now());
+        let (rate_limits, now) = (Mutex::new(rate_limits(true)), Instant::now());
         let flood = u32::try_from(MOST * 2).unwrap();
         for number in 0..flood {
-            lock(&visits).count(address(number), now).unwrap();
+            lock(&rate_limits).count(address(number), now).unwrap();
             let later = now + Duration::from_millis(number.into());
-            answer(&visits, "a", address(number), later);
+            serve(&rate_limits, "a", address(number), later);
         }
         let (networks, windows) = {
-            let visits = lock(&visits);
-            (visits.networks.len(), visits.windows.len())
+            let rate_limits = lock(&rate_limits);
+            (rate_limits.networks.len(), rate_limits.windows.len())
         };
         assert!(networks <= MOST && windows <= MOST);
         // The newest are those that are kept.
         let end = now + HOUR * 2;
-        assert!(check(&visits, "a", address(flood - 1), end).is_err());
+        assert!(check(&rate_limits, "a", address(flood - 1), end).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! One body of a response, kept compressed.
+//! One body of a response, stored as gzip.
 
 use std::io::{Read as _, Write as _};
 
@@ -11,7 +11,7 @@ use update_graph::annotated::SilencedEdge;
 
 /// One body, packed.
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct PackedBody {
     /// Packed by gzip.
     pub gzip: Bytes,
     /// Digits of the SHA-256 of what is packed: equal bodies have equal ones.
@@ -22,7 +22,7 @@ pub struct Answer {
     pub silenced: Vec<SilencedEdge>,
 }
 
-impl Answer {
+impl PackedBody {
     pub(crate) fn new(bytes: &[u8], silenced: Vec<SilencedEdge>) -> std::io::Result<Self> {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
         encoder.write_all(bytes)?;

@@ -1,4 +1,4 @@
-//! Every answer, made once when a scrape ends, and kept compressed.
+//! Response bodies of one scrape, built once and stored as gzip.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,35 +13,35 @@ use serde_json::json;
 use update_graph::graph_data::SourceFiles;
 use update_graph::{AnnotatedGraph, GraphData, SourceProblem, block_effect, scraped};
 
-use crate::answer::Answer;
+use crate::body::PackedBody;
 use crate::kept_drawings::KeptDrawings;
 use crate::releases::KnownRelease;
 
-/// Bytes of answers that are kept unpacked, beside the packed ones: those that were asked for
-/// first. The largest real answer has 400 kB.
+/// Bytes of bodies that are kept unpacked, beside the packed ones: those that were requested
+/// first. The largest real body has 400 kB.
 const UNPACKED_BYTES: usize = 4 << 20;
 
 /// Mode of a file in the archive of graph data.
 const FILE_MODE: u32 = 0o644;
 
-/// The answer of a channel, and what it was made of.
+/// The graph of a channel as a body, and the digest of its sources.
 #[derive(Clone, Debug)]
 struct KeptGraph {
     made_of: ImageDigest,
-    answer: Arc<Answer>,
+    body: Arc<PackedBody>,
 }
 
-/// All answers of one scrape. They do not change; a scrape that finds something else makes new
-/// ones, and shares those of channels that are as they were.
+/// All bodies of one scrape. They do not change; a scrape that finds other sources builds new
+/// ones, and shares those of unchanged channels.
 #[derive(Debug)]
-pub struct Answers {
+pub struct GraphResponses {
     /// By architecture and channel.
     graphs: BTreeMap<String, BTreeMap<String, KeptGraph>>,
-    /// How many graphs of a channel and architecture were made, not shared with answers before.
+    /// How many graphs of a channel and architecture were built, not shared with the scrape before.
     pub rebuilt: usize,
-    empty: Answer,
+    empty: PackedBody,
     /// What of the sources was left out, as JSON.
-    pub problems: Answer,
+    pub problems: PackedBody,
     /// How many that are.
     pub problem_count: usize,
     /// The graph data, as a tar.
@@ -57,8 +57,8 @@ pub struct Answers {
     unpacked: Mutex<(usize, BTreeMap<String, Bytes>)>,
 }
 
-impl Answers {
-    /// Makes the answers. Those of channels in which nothing differs from `before` are shared with
+impl GraphResponses {
+    /// Builds the bodies. Those of channels in which nothing differs from `before` are shared with
     /// it.
     ///
     /// # Errors
@@ -71,16 +71,16 @@ impl Answers {
         made: Timestamp,
         before: Option<&Self>,
     ) -> std::io::Result<Self> {
-        let known: BTreeSet<_> = releases
+        let versions: BTreeSet<_> = releases
             .iter()
             .map(|release| release.version().clone())
             .collect();
-        problems.extend(data.unknown_releases(&known));
+        problems.extend(data.unknown_releases(&versions));
         let architectures: BTreeSet<&str> = releases
             .iter()
             .map(|release| release.architecture())
             .collect();
-        let mut answers: BTreeMap<String, BTreeMap<String, KeptGraph>> = BTreeMap::new();
+        let mut responses: BTreeMap<String, BTreeMap<String, KeptGraph>> = BTreeMap::new();
         let mut rebuilt = 0;
         let mut channels: BTreeSet<String> = data.channels.keys().cloned().collect();
         let mut in_channels = 0;
@@ -96,21 +96,21 @@ impl Answers {
             for graph in graphs.into_values() {
                 let annotated = AnnotatedGraph::new(graph, data, &mut problems);
                 for (file, effect) in annotated.blocks() {
-                    let known = blocks.entry(file.clone()).or_insert_with(|| effect.clone());
-                    *known = effect.max(&*known).clone();
+                    let strongest = blocks.entry(file.clone()).or_insert_with(|| effect.clone());
+                    *strongest = effect.max(&*strongest).clone();
                 }
-                let own = answers.entry(architecture.to_owned()).or_default();
+                let own = responses.entry(architecture.to_owned()).or_default();
                 for channel in annotated.channel_names() {
                     channels.insert(channel.to_owned());
-                    let known = before.and_then(|before| before.kept(channel, architecture));
+                    let built = before.and_then(|before| before.kept(channel, architecture));
                     let made_of = annotated.channel_digest(channel);
-                    let kept = match known {
-                        Some(known) if known.made_of == made_of => known.clone(),
+                    let kept = match built {
+                        Some(built) if built.made_of == made_of => built.clone(),
                         Some(_) | None => {
                             rebuilt += 1;
                             let (graph, silenced) = annotated.channel(channel);
-                            let answer = Arc::new(Answer::new(&graph.print(), silenced)?);
-                            KeptGraph { made_of, answer }
+                            let body = Arc::new(PackedBody::new(&graph.print(), silenced)?);
+                            KeptGraph { made_of, body }
                         }
                     };
                     own.insert(channel.to_owned(), kept);
@@ -127,10 +127,10 @@ impl Answers {
         let count = problems.len();
         let listed = json!({ "problems": problems }).to_string();
         Ok(Self {
-            graphs: answers,
+            graphs: responses,
             rebuilt,
-            empty: Answer::new(&UpdateGraph::default().print(), Vec::new())?,
-            problems: Answer::new(listed.as_bytes(), Vec::new())?,
+            empty: PackedBody::new(&UpdateGraph::default().print(), Vec::new())?,
+            problems: PackedBody::new(listed.as_bytes(), Vec::new())?,
             problem_count: count,
             data: archive(files)?,
             channels: channels.into_iter().collect(),
@@ -142,29 +142,29 @@ impl Answers {
     }
 
     /// The graph of a channel and architecture; the empty one where there is none.
-    pub fn graph(&self, channel: &str, architecture: &str) -> &Answer {
+    pub fn graph(&self, channel: &str, architecture: &str) -> &PackedBody {
         self.kept(channel, architecture)
-            .map_or(&self.empty, |kept| &kept.answer)
+            .map_or(&self.empty, |kept| &kept.body)
     }
 
     fn kept(&self, channel: &str, architecture: &str) -> Option<&KeptGraph> {
         self.graphs.get(architecture)?.get(channel)
     }
 
-    /// An answer, unpacked. Those that were asked for first are kept.
+    /// A body, unpacked. Those that were requested first are kept.
     ///
     /// # Errors
     /// Never for what this program has packed.
-    pub fn unpacked(&self, answer: &Answer) -> std::io::Result<Bytes> {
-        let known = || self.unpacked.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(bytes) = known().1.get(&answer.tag) {
+    pub fn unpacked(&self, body: &PackedBody) -> std::io::Result<Bytes> {
+        let unpacked = || self.unpacked.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(bytes) = unpacked().1.get(&body.tag) {
             return Ok(bytes.clone());
         }
-        let bytes = Bytes::from(answer.unpack()?);
-        let mut kept = known();
-        if kept.0 + bytes.len() <= UNPACKED_BYTES && !kept.1.contains_key(&answer.tag) {
+        let bytes = Bytes::from(body.unpack()?);
+        let mut kept = unpacked();
+        if kept.0 + bytes.len() <= UNPACKED_BYTES && !kept.1.contains_key(&body.tag) {
             kept.0 += bytes.len();
-            kept.1.insert(answer.tag.clone(), bytes.clone());
+            kept.1.insert(body.tag.clone(), bytes.clone());
         }
         Ok(bytes)
     }
@@ -188,8 +188,8 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// Answers for channel `fast-1` with 1.0.0 and 1.0.1 of `amd64`.
-    pub(crate) fn answers() -> Answers {
+    /// Bodies for channel `fast-1` with 1.0.0 and 1.0.1 of `amd64`.
+    pub(crate) fn responses() -> GraphResponses {
         let channel = (
             "channels/fast-1.yaml",
             "name: fast-1\nversions: [1.0.0, 1.0.1, 1.0.2]\n",
@@ -205,16 +205,16 @@ pub(crate) mod tests {
         let digest = ImageDigest::of(version.as_bytes());
         let (architecture, repository) = ("amd64".to_owned(), "registry.example/releases");
         let file = metadata.print().into();
-        let known = KnownRelease::new(architecture, &repository.into(), digest, file);
-        Arc::new(known.unwrap())
+        let release = KnownRelease::new(architecture, &repository.into(), digest, file);
+        Arc::new(release.unwrap())
     }
 
-    /// Answers of these releases and files of graph data.
+    /// Bodies of these releases and files of graph data.
     fn made(
         releases: &[Arc<KnownRelease>],
         data: &[(&str, &str)],
-        before: Option<&Answers>,
-    ) -> Answers {
+        before: Option<&GraphResponses>,
+    ) -> GraphResponses {
         let mut files: SourceFiles = [("version", "1.1.0"), ("raw/metadata.json", "{}")]
             .map(|(path, text)| (path.to_owned(), text.as_bytes().to_vec()))
             .into();
@@ -223,7 +223,7 @@ pub(crate) mod tests {
         }
         let (data, problems) = GraphData::parse(&files).unwrap();
         let time = Timestamp::UNIX_EPOCH;
-        Answers::new(releases, &data, &files, problems, time, before).unwrap()
+        GraphResponses::new(releases, &data, &files, problems, time, before).unwrap()
     }
 
     #[test]
@@ -310,9 +310,10 @@ pub(crate) mod tests {
         ];
         for (what, next, expected, count) in cases {
             let is_new = |channel| {
-                let answer =
-                    |answers: &Answers| Arc::clone(&answers.kept(channel, "amd64").unwrap().answer);
-                !Arc::ptr_eq(&answer(&first), &answer(&next))
+                let body = |responses: &GraphResponses| {
+                    Arc::clone(&responses.kept(channel, "amd64").unwrap().body)
+                };
+                !Arc::ptr_eq(&body(&first), &body(&next))
             };
             assert_eq!(["fast-1", "fast-2"].map(is_new), expected, "{what}");
             assert_eq!(next.rebuilt, count, "{what}");
@@ -321,21 +322,21 @@ pub(crate) mod tests {
 
     #[test]
     fn an_answer_unpacks_to_what_was_packed_and_unknown_channels_are_empty() {
-        let answers = answers();
-        let graph = answers.graph("fast-1", "amd64");
-        let bytes = answers.unpacked(graph).unwrap();
+        let responses = responses();
+        let graph = responses.graph("fast-1", "amd64");
+        let bytes = responses.unpacked(graph).unwrap();
         assert_eq!(bytes.len(), graph.length);
         assert_eq!(UpdateGraph::parse(&bytes).unwrap().edges.len(), 1);
-        assert_eq!(answers.unpacked(graph).unwrap(), bytes);
+        assert_eq!(responses.unpacked(graph).unwrap(), bytes);
         for (channel, architecture) in [("fast-2", "amd64"), ("fast-1", "arm64")] {
-            let bytes = answers
-                .unpacked(answers.graph(channel, architecture))
+            let bytes = responses
+                .unpacked(responses.graph(channel, architecture))
                 .unwrap();
             assert_eq!(UpdateGraph::parse(&bytes).unwrap(), UpdateGraph::default());
         }
-        let problems = answers.problems.unpack().unwrap();
+        let problems = responses.problems.unpack().unwrap();
         let problems = String::from_utf8(problems).unwrap();
         assert!(problems.contains("there is no release 1.0.2"), "{problems}");
-        assert_eq!((answers.releases, answers.problem_count), ((2, 2), 1));
+        assert_eq!((responses.releases, responses.problem_count), ((2, 2), 1));
     }
 }

@@ -18,7 +18,7 @@ use k8s_openapi::api::authentication::v1::TokenReviewStatus;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
-use crate::answer::Refusal;
+use crate::refusal::Refusal;
 
 /// Where the API server says which token of its account a request came with.
 const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
@@ -46,14 +46,14 @@ impl Identity {
 
 /// Finds out who asks.
 #[derive(Debug)]
-pub(crate) struct Gate {
+pub(crate) struct Authorizer {
     access: Arc<Access>,
     /// Audiences that a token must be made for. One for the API server is not for this server, so
     /// that a pod's own token opens nothing here, and a machine's nothing there.
     audiences: Vec<String>,
 }
 
-impl Gate {
+impl Authorizer {
     pub(crate) const fn new(access: Arc<Access>, audiences: Vec<String>) -> Self {
         Self { access, audiences }
     }
@@ -61,7 +61,7 @@ impl Gate {
     /// The identity behind a request.
     ///
     /// # Errors
-    /// [`Refusal::Unauthenticated`]; [`Refusal::NotReady`] where the API server does not answer.
+    /// [`Refusal::Unauthenticated`]; [`Refusal::NotReady`] where the API server does not respond.
     pub(crate) async fn identify(
         &self,
         headers: &HeaderMap,
@@ -80,7 +80,7 @@ impl Gate {
     /// Whether an identity may have the configuration of a pool.
     ///
     /// # Errors
-    /// [`Refusal::Forbidden`]; [`Refusal::NotReady`] where the API server does not answer.
+    /// [`Refusal::Forbidden`]; [`Refusal::NotReady`] where the API server does not respond.
     pub(crate) async fn admit(&self, identity: &Identity, pool: &str) -> Result<(), Refusal> {
         let spec = json!({
             "user": identity.user,
@@ -108,7 +108,7 @@ impl Gate {
     }
 }
 
-/// What the API server refuses or does not answer is not the machine's fault.
+/// What the API server refuses or does not respond to is not the machine's fault.
 pub(crate) fn unavailable(what: &str, error: &wire::Error) -> Refusal {
     Refusal::NotReady(format!("cannot {what}: {}", Chain(error)))
 }
@@ -140,8 +140,8 @@ fn of_review(
     }
     let user = status.user.unwrap_or_default();
     let extra = user.extra.unwrap_or_default();
-    let known = extra.get(CREDENTIAL_ID).and_then(|ids| ids.first());
-    let credential = known.cloned().unwrap_or_else(|| digest(token.as_bytes()));
+    let id = extra.get(CREDENTIAL_ID).and_then(|ids| ids.first());
+    let credential = id.cloned().unwrap_or_else(|| digest(token.as_bytes()));
     Ok(Identity {
         user: user.username.unwrap_or_default(),
         uid: user.uid,
@@ -218,10 +218,11 @@ mod tests {
     fn token_is_of_the_reviewed_user_if_it_is_for_this_server() {
         let user = json!({"username": "u", "groups": ["g"], "extra": {CREDENTIAL_ID: ["JTI=1"]}});
         let audiences = json!(["machine-config-server"]);
-        let known = reviewed(&json!({"authenticated": true, "user": user, "audiences": audiences}));
-        let known = known.unwrap();
+        let identity =
+            reviewed(&json!({"authenticated": true, "user": user, "audiences": audiences}));
+        let identity = identity.unwrap();
         assert_eq!(
-            (known.user.as_str(), known.credential.as_str()),
+            (identity.user.as_str(), identity.credential.as_str()),
             ("u", "JTI=1")
         );
         // Without an id, the digest tells tokens apart; the token itself is kept nowhere.
@@ -233,7 +234,7 @@ mod tests {
                 .credential
                 .starts_with("sha256:2bb80d537b1da3e3")
         );
-        // An API server without audiences answers for itself.
+        // An API server without audiences reviews tokens for itself.
         let foreign = reviewed(&json!({"authenticated": true, "user": user}));
         assert!(matches!(foreign, Err(Refusal::Unauthenticated(_))));
         let refused = reviewed(&json!({"authenticated": false, "error": "expired"}));
