@@ -72,8 +72,8 @@ impl Last {
     }
 }
 
-/// Why there is no rendered configuration. But for the first two, the sources are wrong; it stays so
-/// until one of them changes.
+/// Why there is no rendered configuration. But for the first two, the sources are wrong; it stays
+/// so until one of them changes.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
     #[error(transparent)]

@@ -22,8 +22,8 @@ pub enum BlockEffect {
     Blocks,
 }
 
-/// Blocked edges whose target was read and that match no update of any architecture, without
-/// those that are listed already: one problem for each that a wrong expression may explain, and one for
+/// Blocked edges whose target was read and that match no update of any architecture, without those
+/// that are listed already: one problem for each that a wrong expression may explain, and one for
 /// all others.
 ///
 /// Shape: `blocks` has the best effect of each file over all graphs.

@@ -128,7 +128,7 @@ fn update(before: Option<ProgressRecord>, version: &str, start: i64, beta: i64) 
     record.unwrap()
 }
 
-/// What is waited for has its weight. Row 2 of `docs/reference/stored-weaknesses.md`, "Version
+/// What is waited for has its weight. Row 2 of `docs/reference/known-weaknesses.md`, "Version
 /// operator".
 #[test]
 fn rest_is_estimated_by_earlier_runs_of_its_steps() {
