@@ -41,6 +41,20 @@ pub(crate) struct RollFacts {
     pub(crate) at_once: usize,
 }
 
+impl RollFacts {
+    /// Of a roll in which no node is done or under way.
+    pub(crate) const fn of_none(began: Timestamp, at_once: usize) -> Self {
+        Self {
+            began,
+            done: Vec::new(),
+            earlier: Vec::new(),
+            under_way: 0,
+            waiting: 0,
+            at_once,
+        }
+    }
+}
+
 /// When the last node is done, from now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]

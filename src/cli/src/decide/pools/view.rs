@@ -255,14 +255,7 @@ impl PoolDetails {
 fn roll(view: &PoolView, members: &[&NodeView], began: Timestamp) -> Option<RollFacts> {
     let target = view.target.as_deref()?;
     let at_once = budget(&view.name, view.max_unavailable.as_ref(), members.len()).ok()?;
-    let mut facts = RollFacts {
-        began,
-        done: Vec::new(),
-        earlier: Vec::new(),
-        under_way: 0,
-        waiting: 0,
-        at_once: at_once.get(),
-    };
+    let mut facts = RollFacts::of_none(began, at_once.get());
     for node in members {
         let status = &node.status;
         let since = status.since.as_ref().and_then(Reading::known);

@@ -236,14 +236,7 @@ fn roll(
     if pool.is_paused {
         return None;
     }
-    let mut facts = RollFacts {
-        began,
-        done: Vec::new(),
-        earlier: Vec::new(),
-        under_way: 0,
-        waiting: 0,
-        at_once,
-    };
+    let mut facts = RollFacts::of_none(began, at_once);
     for (member, node) in members.iter().zip(nodes) {
         let since = member.status.since.as_ref().and_then(Reading::known);
         // A degraded node is repaired by a person, at a time that no one knows.
