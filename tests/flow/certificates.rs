@@ -42,7 +42,7 @@ async fn rotated_certificates_reach_a_host_in_a_paused_pool() -> Result<()> {
     fs::create_dir_all(etc.join(REGISTRIES).join("by.hand"))?;
     fs::write(etc.join(REGISTRIES).join("by.hand/ca.crt"), &other)?;
 
-    // What each says is written, and nothing but that is asked for.
+    // What each says is written, and no other request is sent.
     let since = Timestamp::now();
     let version = cluster
         .rotate_certificates([&own, &own], &[("registry.test..5000", &other)], false)
@@ -51,20 +51,19 @@ async fn rotated_certificates_reach_a_host_in_a_paused_pool() -> Result<()> {
     ensure!(read(&etc, KUBELET_CA)? == own && read(&etc, CLOUD_CA)? == own);
     let registry = format!("{REGISTRIES}/registry.test:5000/ca.crt");
     ensure!(read(&etc, &registry)?.ends_with(&other));
-    let asked = asked_since(&cluster, since)?;
+    let sent = requests_since(&cluster, since)?;
     let namespace = format!(
         "/api/v1/namespaces/{}",
         api::machineconfiguration::NAMESPACE
     );
     let config = format!("/apis/machineconfiguration.openshift.io/v1/controllerconfigs/{CONFIG}");
     ensure!(
-        asked
-            == [
-                format!("get {namespace}/configmaps/kubeconfig-data"),
-                format!("get {config}"),
-                format!("patch /api/v1/nodes/{NODE}")
-            ],
-        "it asked {asked:#?}"
+        sent == [
+            format!("get {namespace}/configmaps/kubeconfig-data"),
+            format!("get {config}"),
+            format!("patch /api/v1/nodes/{NODE}")
+        ],
+        "it sent {sent:#?}"
     );
 
     // Another CA, and a registry that is not named any more: the first is written, the second's is
@@ -201,19 +200,19 @@ async fn is_refused(cluster: &Cluster, why: &str) -> Result<()> {
             .filter_map(|event| event.message)
             .collect::<Vec<_>>())
     };
-    until_so("an event", read, |said| {
-        said.iter().any(|said| said.starts_with(why))
+    until_so("an event", read, |messages| {
+        messages.iter().any(|message| message.starts_with(why))
     })
     .await?;
     Ok(())
 }
 
-/// What the daemon asked for, but for its watch, its events and its node's MachineConfigNode: each
+/// The daemon's requests, but for its watch, its events and its node's MachineConfigNode: each
 /// once, sorted. The event of the drift monitor's start, and the MachineConfigNode, may come before
 /// or after the certificates.
-fn asked_since(cluster: &Cluster, since: Timestamp) -> Result<Vec<String>> {
+fn requests_since(cluster: &Cluster, since: Timestamp) -> Result<Vec<String>> {
     let events = cluster.events()?;
-    let mut asked: Vec<String> = events
+    let mut sent: Vec<String> = events
         .iter()
         .filter(|event| event.user_agent.starts_with("mcd/") && event.received > since)
         .filter(|event| event.verb != Verb::Watch && event.stage == Stage::ResponseComplete)
@@ -221,9 +220,9 @@ fn asked_since(cluster: &Cluster, since: Timestamp) -> Result<Vec<String>> {
         .filter(|event| !event.uri.contains("/machineconfignodes/"))
         .map(|event| format!("{:?} {}", event.verb, event.uri).to_lowercase())
         .collect();
-    asked.sort_unstable();
-    asked.dedup();
-    Ok(asked)
+    sent.sort_unstable();
+    sent.dedup();
+    Ok(sent)
 }
 
 fn read(etc: &Path, path: &str) -> Result<String> {

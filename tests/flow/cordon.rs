@@ -1,5 +1,5 @@
 //! What an administrator did to a node outlives its update: a cordon; and the reboot, which is
-//! logind's, waits for programs that asked for a delay. `slipway pool` and `slipway node` show why
+//! logind's, waits for programs that requested a delay. `slipway pool` and `slipway node` show why
 //! the node waits and which budget would block its drain.
 
 use anyhow::{Result, ensure};

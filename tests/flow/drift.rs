@@ -46,7 +46,7 @@ async fn a_file_edited_by_hand_is_found_and_never_overwritten_unasked() -> Resul
     env.an_edit_is_overwritten_where_it_is_forced().await
 }
 
-/// The cluster, and what is asked of its one node.
+/// The cluster, and what tests do with its one node.
 struct Env {
     cluster: Cluster,
 }

@@ -129,7 +129,7 @@ async fn kubelet_config_says(cluster: &Cluster, name: &str, message: &str) -> Re
         Ok(last.map(|last| last.message.clone()).unwrap_or_default())
     };
     let what = format!("{message} of {name}");
-    until_so(&what, read, |said| said == message).await?;
+    until_so(&what, read, |last| last == message).await?;
     Ok(())
 }
 
@@ -252,9 +252,12 @@ async fn a_bad_object_is_named_and_the_other_pools_go_on() -> Result<()> {
         let pool = cluster.objects().pool("worker").await?;
         let status = pool.status.unwrap_or_default();
         let condition = status.condition(&PoolConditionType::RenderDegraded);
-        Ok(condition.map_or_else(String::new, |known| known.message.clone()))
+        Ok(condition.map_or_else(String::new, |condition| condition.message.clone()))
     };
-    until_so("the mirror to be named", read, |said| said.ends_with(why)).await?;
+    until_so("the mirror to be named", read, |message| {
+        message.ends_with(why)
+    })
+    .await?;
     let edge = cluster.objects().target("edge").await?;
     let change = Config::new().argument("a=2").spec();
     cluster.configure("50-edge", "edge", &change).await?;
@@ -353,7 +356,7 @@ async fn a_cluster_on_no_cloud_needs_no_base_made_by_hand() -> Result<()> {
     for pool in ["worker", "edge"] {
         cluster.next_target(pool, "").await?;
     }
-    // The options lie over the base that nothing but the ControllerConfig asked for.
+    // The options lie over the base that only the ControllerConfig needs.
     says(&cluster, "worker", KUBELET_CONF, "maxPods: 300").await?;
     says(&cluster, "worker", KUBELET_CONF, "172.30.0.10").await?;
     says(&cluster, "edge", "/etc/crio/crio.conf.d/00-default", "crun").await?;

@@ -93,13 +93,10 @@ async fn nodes_fetch_before_their_turn_and_nothing_at_it() -> Result<()> {
     for (node, requests) in cluster.fetches()? {
         let late: Vec<_> = requests
             .iter()
-            .filter(|asked| asked.started > turn)
+            .filter(|request| request.started > turn)
             .collect();
-        ensure!(
-            late.is_empty(),
-            "{node} asked the registry at its turn: {late:?}"
-        );
-        let said = [
+        ensure!(late.is_empty(), "{node} fetched at its turn: {late:?}");
+        let names = [
             "nothing named",
             "no limit",
             "nothing fetched",
@@ -111,7 +108,7 @@ async fn nodes_fetch_before_their_turn_and_nothing_at_it() -> Result<()> {
             annotation::FETCHED,
             annotation::NOT_FETCHED,
         ];
-        for (what, key) in said.into_iter().zip(keys) {
+        for (what, key) in names.into_iter().zip(keys) {
             let is_gone = |node: &Node| value(node, key).is_empty();
             objects.node_is(&node, what, SOON, is_gone).await?;
         }

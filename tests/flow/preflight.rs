@@ -1,5 +1,5 @@
 //! `slipway upgrade preflight` where all of it is real: the release's controller renders in its
-//! Job, and the daemon of a node fetches and rehearses. All that is wrong is said at once, and
+//! Job, and the daemon of a node fetches and rehearses. All faults are reported at once, and
 //! nothing is changed.
 #![expect(
     clippy::disallowed_methods,
@@ -35,7 +35,7 @@ use crate::release::{ReleaseTree, push, release, write};
 
 const NODE: &str = "worker-0";
 
-/// The releases: the one that runs, of which only the pull spec is known, and the next one.
+/// The releases: the one that runs, of which only the pull spec exists, and the next one.
 const VERSION: &str = "4.2.0";
 const IMAGE: &str = "registry.example/release@sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 const NEXT: &str = "4.2.1";
@@ -269,8 +269,8 @@ async fn all_that_is_wrong_with_a_release_is_said_and_nothing_is_changed() -> Re
     let edge = Config::new().files([relative]).object("99-edge", "edge");
     put(&mut files, "80_machine-config_51_edge", &edge);
     let bad = site.publish("bad", &files).await?;
-    let (code, said) = site.preflight(&["--to-image", &bad])?;
-    ensure!(code == Some(5), "{code:?}: {said}");
+    let (code, output) = site.preflight(&["--to-image", &bad])?;
+    ensure!(code == Some(5), "{code:?}: {output}");
     let node = format!("MachineConfigPool worker: node {NODE} cannot fetch and rehearse");
     for words in [
         ": 4 failures",
@@ -280,17 +280,17 @@ async fn all_that_is_wrong_with_a_release_is_said_and_nothing_is_changed() -> Re
         "MachineConfig \"99-edge\": spec.config: storage.files[0]",
         node.as_str(),
     ] {
-        ensure!(said.contains(words), "{words:?} is not in:\n{said}");
+        ensure!(output.contains(words), "{words:?} is not in:\n{output}");
     }
     site.is_as(&before).await?;
 
     // Corrected, the node has fetched and rehearsed it.
     let good = site.publish("good", &site.next(&image.reference)?).await?;
     let since = Timestamp::now();
-    let (code, said) = site.preflight(&["--to-image", &good])?;
+    let (code, output) = site.preflight(&["--to-image", &good])?;
     ensure!(
-        code == Some(0) && said.contains(": passed"),
-        "{code:?}: {said}"
+        code == Some(0) && output.contains(": passed"),
+        "{code:?}: {output}"
     );
     let record = site.outcome()?;
     let pools: Vec<[&str; 2]> = record
@@ -298,13 +298,13 @@ async fn all_that_is_wrong_with_a_release_is_said_and_nothing_is_changed() -> Re
         .iter()
         .map(|pool| [pool.pool.as_str(), pool.node.as_str()])
         .collect();
-    ensure!(pools == [["edge", ""], ["worker", NODE]], "{said}");
+    ensure!(pools == [["edge", ""], ["worker", NODE]], "{output}");
     let fetches = site.cluster.fetches()?.remove(NODE).unwrap_or_default();
     let mut layers = fetches
         .iter()
-        .filter(|asked| asked.started > since && asked.is_blob_fetch());
+        .filter(|request| request.started > since && request.is_blob_fetch());
     ensure!(
-        layers.any(|asked| asked.path.contains("/os/")),
+        layers.any(|request| request.path.contains("/os/")),
         "{fetches:?}"
     );
     site.is_as(&before).await?;
@@ -317,8 +317,8 @@ async fn all_that_is_wrong_with_a_release_is_said_and_nothing_is_changed() -> Re
     all.node_is(NODE, "at rest", DONE_WITHIN, is_at_rest)
         .await?;
 
-    let (code, said) = site.preflight(&["--clear"])?;
-    ensure!(code == Some(0), "{said}");
+    let (code, output) = site.preflight(&["--clear"])?;
+    ensure!(code == Some(0), "{output}");
     let get = ["get", "clusterversion", "version", "--output=json"];
     let object = site.cluster.control_plane().kubectl(&get)?;
     ensure!(!object.contains(PREFLIGHT), "{object}");

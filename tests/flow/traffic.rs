@@ -45,10 +45,10 @@ async fn an_update_asks_for_what_it_needs_and_nothing_else() -> Result<()> {
 
     let image = cluster.image(&Overlay::version("second"))?;
     let with_image = Config::new().os(&image.reference);
-    let (target, asked) = update(&cluster, &with_image).await?;
+    let (target, sent) = update(&cluster, &with_image).await?;
     let drain = json!([format!("drain-{target}"), format!("uncordon-{target}")]);
     assert_eq!(
-        asked.node,
+        sent.node,
         fields(json!({
             "machineconfiguration.openshift.io/currentConfig": [target],
             "machineconfiguration.openshift.io/desiredDrain": drain,
@@ -75,29 +75,29 @@ async fn an_update_asks_for_what_it_needs_and_nothing_else() -> Result<()> {
         (format!("list {pods}"), Value::Null),
         (format!("watch {pods}"), Value::Null),
     ];
-    assert_eq!(asked.others, once(expected));
+    assert_eq!(sent.others, once(expected));
     let executed = "UpdatePrepared UpdateExecuted Cordoned Drained AppliedFilesAndOS";
     // Of the rest of an update only what lasts is written; the reboot waits until it is.
     let phases = [
         format!("{executed} UpdatePostActionComplete? RebootedNode?"),
         "Updated".to_owned(),
     ];
-    shows_in_order(&asked.shown, &phases)?;
+    shows_in_order(&sent.shown, &phases)?;
     let columns = ["get", "machineconfignodes", NODE, "--no-headers"];
     let printed = cluster.control_plane().kubectl(&columns)?;
     let printed: Vec<&str> = printed.split_whitespace().take(5).collect();
     assert_eq!(printed, [NODE, POOL, &target, &target, "True"]);
 
     let live = with_image.keys(&["ssh-rsa AAAA traffic"]);
-    let (target, mut asked) = update(&cluster, &live).await?;
+    let (target, mut sent) = update(&cluster, &live).await?;
     // What passes at once is not written.
-    let state = asked.node.remove("machineconfiguration.openshift.io/state");
+    let state = sent.node.remove("machineconfiguration.openshift.io/state");
     if let Some(state) = state {
         assert_eq!(state, ["Working", "Done"]);
     }
     let in_service = json!([format!("uncordon-{target}")]);
     assert_eq!(
-        asked.node,
+        sent.node,
         fields(json!({
             "machineconfiguration.openshift.io/currentConfig": [target],
             "machineconfiguration.openshift.io/desiredDrain": in_service,
@@ -108,8 +108,8 @@ async fn an_update_asks_for_what_it_needs_and_nothing_else() -> Result<()> {
         (format!("get {CONFIGS}/{target}"), Value::Null),
         (format!("get {OPERATOR}"), Value::Null),
     ];
-    assert_eq!(asked.others, once(expected));
-    shows_in_order(&asked.shown, &["Updated".to_owned()])
+    assert_eq!(sent.others, once(expected));
+    shows_in_order(&sent.shown, &["Updated".to_owned()])
 }
 
 /// Whether a MachineConfigNode showed these conditions one after the other, and these last. Others
@@ -155,10 +155,10 @@ async fn adopt(cluster: &mut Cluster) -> Result<()> {
     );
     assert_eq!(cluster.host(NODE)?.boots().len(), 1, "it was rebooted");
     let target = cluster.objects().target(POOL).await?;
-    let asked = asked_since(cluster, Timestamp::MIN)?;
+    let sent = requests_since(cluster, Timestamp::MIN)?;
     let in_service = json!([format!("uncordon-{target}")]);
     assert_eq!(
-        asked.node,
+        sent.node,
         fields(json!({
             "machineconfiguration.openshift.io/currentConfig": [target],
             "machineconfiguration.openshift.io/desiredConfig": [target],
@@ -169,19 +169,19 @@ async fn adopt(cluster: &mut Cluster) -> Result<()> {
     );
     // Once at its start, and once when the controller announces them on a node that is new to it.
     let read = vec![Value::Null; 2];
-    assert_eq!(asked.others, [(format!("get {CERTIFICATES}"), read)].into());
+    assert_eq!(sent.others, [(format!("get {CERTIFICATES}"), read)].into());
     Ok(())
 }
 
 const OBJECTS: &str = "/apis/machineconfiguration.openshift.io/v1/machineconfignodes";
 const CONFIGS: &str = "/apis/machineconfiguration.openshift.io/v1/machineconfigs";
-/// Asked for once a life; this cluster has none.
+/// Read once a life; this cluster has none.
 const CERTIFICATES: &str =
     "/apis/machineconfiguration.openshift.io/v1/controllerconfigs/machine-config-controller";
 const OPERATOR: &str = "/apis/operator.openshift.io/v1/machineconfigurations/cluster";
 
-/// Has the node updated; the target, and what its daemon asked for meanwhile.
-async fn update(cluster: &Cluster, config: &Config) -> Result<(String, Asked)> {
+/// Has the node updated; the target, and the requests of its daemon meanwhile.
+async fn update(cluster: &Cluster, config: &Config) -> Result<(String, DaemonRequests)> {
     let since = Timestamp::now();
     let target = cluster.change("60-change", POOL, &config.spec()).await?;
     cluster.all_done(POOL, &target, DONE_WITHIN).await?;
@@ -192,23 +192,23 @@ async fn update(cluster: &Cluster, config: &Config) -> Result<(String, Asked)> {
         let wait = ["wait", &object, until, "--timeout=30s"];
         cluster.control_plane().kubectl(&wait)?;
     }
-    Ok((target, asked_since(cluster, since)?))
+    Ok((target, requests_since(cluster, since)?))
 }
 
-fn asked_since(cluster: &Cluster, since: Timestamp) -> Result<Asked> {
+fn requests_since(cluster: &Cluster, since: Timestamp) -> Result<DaemonRequests> {
     let events = cluster.events()?;
-    let mut asked = Asked::default();
+    let mut sent = DaemonRequests::default();
     for event in &events {
         if event.user_agent.starts_with("mcd/") && event.received > since {
-            asked.add(event)?;
+            sent.add(event)?;
         }
     }
-    Ok(asked)
+    Ok(sent)
 }
 
-/// What a daemon asked for.
+/// The requests of a daemon.
 #[derive(Debug, Default)]
-struct Asked {
+struct DaemonRequests {
     /// Values that were written to fields of the Node, in order, each once in a row.
     node: BTreeMap<String, Vec<Value>>,
     /// All other requests, with the body each time. Events are left out, whose bodies the audit log
@@ -221,7 +221,7 @@ struct Asked {
     met_another: bool,
 }
 
-impl Asked {
+impl DaemonRequests {
     fn add(&mut self, event: &Event) -> Result<()> {
         let path = event.uri.split('&').next().unwrap_or_default();
         let node = format!("/api/v1/nodes/{NODE}");
@@ -316,5 +316,5 @@ fn fields(fields: Value) -> BTreeMap<String, Vec<Value>> {
 
 /// Requests, each once.
 fn once<const N: usize>(requests: [(String, Value); N]) -> BTreeMap<String, Vec<Value>> {
-    requests.map(|(asked, body)| (asked, vec![body])).into()
+    requests.map(|(request, body)| (request, vec![body])).into()
 }

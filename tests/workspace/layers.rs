@@ -212,7 +212,7 @@ const APART: &[(&str, &str)] = &[("host", "cluster")];
 
 /// The layer of a crate of the workspace; nothing for a crate of others.
 fn layer(name: &str) -> Option<Layer> {
-    let mut found = LAYERS.iter().filter(|(known, _)| *known == name);
+    let mut found = LAYERS.iter().filter(|(listed, _)| *listed == name);
     found.next().map(|(_, layer)| *layer)
 }
 

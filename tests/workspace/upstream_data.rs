@@ -233,8 +233,8 @@ fn git(dir: &Path, arguments: &[&str]) -> String {
 fn the_command_gets_the_whole_list_once_and_again_when_it_has_changed() {
     let site = Site::new();
     let mut rows = site.publish(&list());
-    let (succeeds, said) = site.get(&rows);
-    assert!(succeeds, "{said}");
+    let (succeeds, output) = site.get(&rows);
+    assert!(succeeds, "{output}");
     for row in &rows {
         let text = fs::read_to_string(site.data().join(one_of(&row.path()))).unwrap();
         if row.is_of_this_repository() {
@@ -248,18 +248,21 @@ fn the_command_gets_the_whole_list_once_and_again_when_it_has_changed() {
     let server = site.server();
     let away = server.with_extension("away");
     fs::rename(&server, &away).unwrap();
-    let (succeeds, said) = site.get(&rows);
-    assert!(succeeds && said.contains("has it all"), "{said}");
+    let (succeeds, output) = site.get(&rows);
+    assert!(succeeds && output.contains("has it all"), "{output}");
 
     // Another list is fetched, and what it has no more goes; but not without the server.
     let dropped = rows.remove(0);
     let dropped = site.data().join(one_of(&dropped.path()));
-    let (succeeds, said) = site.get(&rows);
-    assert!(!succeeds && said.contains("nothing was changed"), "{said}");
+    let (succeeds, output) = site.get(&rows);
+    assert!(
+        !succeeds && output.contains("nothing was changed"),
+        "{output}"
+    );
     assert!(dropped.exists());
     fs::rename(&away, &server).unwrap();
-    let (succeeds, said) = site.get(&rows);
-    assert!(succeeds && !dropped.exists(), "{said}");
+    let (succeeds, output) = site.get(&rows);
+    assert!(succeeds && !dropped.exists(), "{output}");
 }
 
 #[test]
@@ -279,16 +282,16 @@ fn the_command_says_what_it_cannot_get_and_changes_nothing() {
         (row(&good[0].commit, "other"), "some/thing has no c/other"),
         (row(&good[0].commit, "*.yaml"), "some/thing has no c/*.yaml"),
     ] {
-        let (succeeds, said) = site.get(&[good[0].clone(), bad]);
-        assert!(!succeeds && said.contains(expected), "{said}");
-        assert!(said.contains("nothing was changed"), "{said}");
+        let (succeeds, output) = site.get(&[good[0].clone(), bad]);
+        assert!(!succeeds && output.contains(expected), "{output}");
+        assert!(output.contains("nothing was changed"), "{output}");
         assert!(!site.data().exists());
     }
     // Of a folder that is another's, nothing is replaced.
     let own = site.data().join("a/own");
     fs::create_dir_all(own.parent().unwrap()).unwrap();
     fs::write(&own, "own").unwrap();
-    let (succeeds, said) = site.get(&good);
-    assert!(!succeeds && said.contains("SLIPWAY_DATA"), "{said}");
+    let (succeeds, output) = site.get(&good);
+    assert!(!succeeds && output.contains("SLIPWAY_DATA"), "{output}");
     assert!(own.exists() && !site.data().join("a/b").exists());
 }

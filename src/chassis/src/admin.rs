@@ -15,6 +15,7 @@ use hyper::body::Bytes;
 use crate::health::Probes;
 use crate::http::{Limits, Server};
 use crate::metrics::{self, Registry};
+use crate::report::Chain;
 use crate::shutdown::Shutdown;
 
 /// One prober and one scraper is what there is, and each response takes milliseconds. More would
@@ -72,7 +73,7 @@ fn respond<P: Probes + ?Sized>(
     }
     match verdict {
         Some(Ok(())) => text(StatusCode::OK, "ok"),
-        Some(Err(reason)) => text(StatusCode::SERVICE_UNAVAILABLE, reason),
+        Some(Err(failure)) => text(StatusCode::SERVICE_UNAVAILABLE, Chain(&failure).to_string()),
         None => match registry.text() {
             Ok(page) => {
                 let mut response = text(StatusCode::OK, page);
@@ -109,17 +110,18 @@ mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     use super::*;
+    use crate::health::ProbeFailure;
     use crate::metrics::Gauge;
 
     struct Program;
 
     impl Probes for Program {
-        fn healthy(&self) -> Result<(), String> {
+        fn healthy(&self) -> Result<(), ProbeFailure> {
             Ok(())
         }
 
-        fn ready(&self) -> Result<(), String> {
-            Err("no connection to the API server".to_owned())
+        fn ready(&self) -> Result<(), ProbeFailure> {
+            Err(ProbeFailure::NotSynced)
         }
     }
 

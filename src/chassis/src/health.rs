@@ -1,5 +1,7 @@
 //! Whether the process lives and can work: what its probes report.
 
+use std::error::Error;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -7,18 +9,66 @@ use tokio::time::Instant;
 
 /// What the probes of a process answer from.
 pub trait Probes: Send + Sync {
-    /// Whether the process is alive: it makes progress, or has nothing to do. The text explains a
-    /// no.
+    /// Whether the process is alive: it makes progress, or has nothing to do.
     ///
     /// # Errors
     /// Why a restart would help.
-    fn healthy(&self) -> Result<(), String>;
+    fn healthy(&self) -> Result<(), ProbeFailure>;
 
     /// Whether the process can do its work now.
     ///
     /// # Errors
     /// What it lacks.
-    fn ready(&self) -> Result<(), String>;
+    fn ready(&self) -> Result<(), ProbeFailure>;
+}
+
+/// Why a probe fails. The response has it with its causes.
+#[derive(Debug, thiserror::Error)]
+pub enum ProbeFailure {
+    /// A loop makes no progress.
+    #[error("{what} stands still for {} s", since.as_secs())]
+    Stalled {
+        /// The loop, with its article.
+        what: &'static str,
+        /// Time since its last heartbeat.
+        since: Duration,
+    },
+    /// Work takes longer than its limit.
+    #[error("{work} has not ended within {} s: {}", limit.as_secs(), keys.join(", "))]
+    Overdue {
+        /// The work.
+        work: &'static str,
+        /// The limit.
+        limit: Duration,
+        /// What is worked on.
+        keys: Vec<String>,
+    },
+    /// A controller has not listed all that it watches.
+    #[error("not all watched kinds were read yet")]
+    NotSynced,
+    /// An input was not read.
+    #[error("the {0} was not read yet")]
+    NotRead(&'static str),
+    /// There is nothing to serve.
+    #[error("no {what} has been built yet")]
+    NotBuilt {
+        /// What is served.
+        what: &'static str,
+        /// Why there is none.
+        #[source]
+        cause: Arc<dyn Error + Send + Sync>,
+    },
+    /// What is served is older than allowed.
+    #[error("the {what} is {age_secs} s old")]
+    Outdated {
+        /// What is served.
+        what: &'static str,
+        /// Its age.
+        age_secs: i64,
+        /// Why there is none newer.
+        #[source]
+        cause: Arc<dyn Error + Send + Sync>,
+    },
 }
 
 /// Milliseconds that stand for a loop from which no heartbeat is expected.

@@ -10,7 +10,7 @@ use crate::decide::object::ClusterObject;
 /// Reads ClusterVersion.
 ///
 /// # Errors
-/// There is none, or the cluster does not answer.
+/// There is none, or the cluster does not respond.
 pub(crate) async fn read(access: &Access) -> anyhow::Result<ClusterObject> {
     let path = path::object::<ClusterVersion>(cluster_version::NAME);
     access

@@ -1,7 +1,7 @@
 //! `slipway config diff` and `slipway node --plan-to`: what a node would do to go from one
 //! MachineConfig to another, as its daemon plans it.
 //!
-//! A MachineConfig is named in a cluster, or is a file; then no cluster is asked.
+//! A MachineConfig is named in a cluster, or is a file; then no cluster is read.
 
 use std::path::Path;
 
@@ -105,7 +105,7 @@ fn compare(
 }
 
 impl ChangeView {
-    /// Plans the change on a host of which nothing is known but its configuration.
+    /// Plans the change on a host of which only the configuration is read.
     ///
     /// # Errors
     /// A MachineConfig that cannot be read, and all reasons why the second cannot follow the first.

@@ -108,7 +108,7 @@ fn render_pool(name: &str, objects: &[Value]) -> anyhow::Result<(Rendered, Value
     let base = Base {
         os_image_url: image("/spec/baseOSContainerImage"),
         extensions_image: image("/spec/baseOSExtensionsContainerImage"),
-        // The build of the controller is not known here.
+        // The build of the controller is not read here.
         controller_version: String::new(),
     };
     let rendered = render(name, &sources, &base).map_err(|error| anyhow!(error))?;
@@ -145,7 +145,7 @@ fn unused(objects: &[Value]) -> Vec<String> {
     objects.iter().filter_map(why).collect()
 }
 
-/// What of the objects that are read is not known.
+/// Members of the objects that their definitions lack.
 fn unknown(objects: &[Value]) -> Vec<String> {
     let of_kind = |kind| {
         let objects = objects.iter().filter(move |one| is_of(one, kind));

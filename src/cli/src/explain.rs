@@ -71,12 +71,12 @@ pub fn all() -> impl Iterator<Item = &'static Explanation> {
 /// differs.
 pub fn find(word: &str) -> Vec<&'static Explanation> {
     let exact: Vec<_> = all()
-        .filter(|known| known.word.eq_ignore_ascii_case(word))
+        .filter(|it| it.word.eq_ignore_ascii_case(word))
         .collect();
     if !exact.is_empty() {
         return exact;
     }
-    all().filter(|known| is_form_of(known.word, word)).collect()
+    all().filter(|it| is_form_of(it.word, word)).collect()
 }
 
 /// Whether a word has the form of one with `<…>`, which stands for at least one character.
@@ -96,7 +96,7 @@ fn is_form_of(form: &str, word: &str) -> bool {
 fn near(text: &str) -> Vec<&'static str> {
     let text = text.to_lowercase();
     let mut near: Vec<&str> = all()
-        .map(|known| known.word)
+        .map(|it| it.word)
         .filter(|word| {
             let word = word.to_lowercase();
             word.contains(&text) || text.contains(&word)
@@ -111,8 +111,8 @@ pub(crate) fn run(arguments: &ExplainArgs) -> anyhow::Result<Ending> {
     let word = arguments.words.join(" ");
     let word = word.trim();
     if word.is_empty() {
-        let known: Vec<&Explanation> = all().collect();
-        show(arguments.output, &known, || list(&known))?;
+        let words: Vec<&Explanation> = all().collect();
+        show(arguments.output, &words, || list(&words))?;
         return Ok(Ending::Done);
     }
     let found = find(word);
@@ -142,10 +142,10 @@ fn text(found: &[&Explanation]) -> String {
     blocks.join("\n")
 }
 
-fn list(known: &[&Explanation]) -> String {
+fn list(words: &[&Explanation]) -> String {
     let mut rows = vec![vec!["WORD".to_owned(), "SHOWN AS".to_owned()]];
     rows.extend(
-        known
+        words
             .iter()
             .map(|one| vec![one.word.to_owned(), one.place.to_owned()]),
     );

@@ -95,7 +95,7 @@ pub(crate) async fn run(arguments: GraphArgs) -> anyhow::Result<Ending> {
         to: arguments.to.clone(),
         all: arguments.all,
     };
-    // What an update service blocks silently is not in its answer.
+    // What an update service blocks silently is not in its response.
     let drawing = || Drawing::new(&graph, &[], &request);
     if let Some(target) = &arguments.svg {
         print_or_write(target, &svg::svg(&drawing()))?;

@@ -4,17 +4,17 @@
 //! here a second time.
 //!
 //! - `arguments`: verbs and options
-//! - `hands`: requests
+//! - `requests`: requests to the cluster
 
 pub mod arguments;
-mod hands;
+mod requests;
 
 use anyhow::anyhow;
 use jiff::Timestamp;
 use serde_json::json;
 
 use self::arguments::{ManagedArgs, ManagedVerb};
-use self::hands::ManagedHands;
+use self::requests::ManagedRequests;
 use crate::decide::managed::request::{self, ScheduleDecision};
 use crate::decide::managed::view::ManagedView;
 use crate::failure::Ending;
@@ -22,11 +22,11 @@ use crate::output::{show, warn};
 
 pub(crate) async fn run(arguments: ManagedArgs) -> anyhow::Result<Ending> {
     let form = arguments.cluster.output;
-    let hands = ManagedHands::new(&arguments.cluster)?;
+    let requests = ManagedRequests::new(&arguments.cluster)?;
     let now = Timestamp::now();
     let (message, warnings, is_changed) = match &arguments.verb {
         ManagedVerb::Plan | ManagedVerb::Status => {
-            let (upgrade, plan) = hands.read().await?;
+            let (upgrade, plan) = requests.read().await?;
             let view = ManagedView::new(upgrade.as_ref(), plan, now);
             let is_plan = matches!(arguments.verb, ManagedVerb::Plan);
             show(form, &view, || view.text(is_plan))?;
@@ -37,35 +37,35 @@ pub(crate) async fn run(arguments: ManagedArgs) -> anyhow::Result<Ending> {
             });
         }
         ManagedVerb::Schedule { wish, dry_run } => {
-            let present = hands.upgrade().await?;
-            let version = hands.version().await?;
+            let present = requests.upgrade().await?;
+            let version = requests.version().await?;
             let decision = wish
                 .decide(present.as_ref(), &version, now)
                 .map_err(|why| anyhow!(why))?;
             let is_changed = match &decision.change {
                 ScheduleDecision::Nothing => false,
                 ScheduleDecision::Create(object) => {
-                    hands.create(object, *dry_run).await?;
+                    requests.create(object, *dry_run).await?;
                     !dry_run
                 }
                 ScheduleDecision::Change(patch) => {
-                    hands.change(patch, *dry_run).await?;
+                    requests.change(patch, *dry_run).await?;
                     !dry_run
                 }
             };
-            (decision.said, decision.warnings, is_changed)
+            (decision.message, decision.warnings, is_changed)
         }
-        ManagedVerb::Cancel { dry_run } => match hands.upgrade().await? {
+        ManagedVerb::Cancel { dry_run } => match requests.upgrade().await? {
             None => (
                 "info: No upgrade is scheduled\n".to_owned(),
                 Vec::new(),
                 false,
             ),
             Some(upgrade) => {
-                let version = hands.version().await?;
-                let said = request::cancel(&upgrade, &version).map_err(|why| anyhow!(why))?;
-                hands.delete(&upgrade, *dry_run).await?;
-                (said, Vec::new(), !dry_run)
+                let version = requests.version().await?;
+                let message = request::cancel(&upgrade, &version).map_err(|why| anyhow!(why))?;
+                requests.delete(&upgrade, *dry_run).await?;
+                (message, Vec::new(), !dry_run)
             }
         },
     };

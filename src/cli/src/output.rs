@@ -24,7 +24,7 @@ pub enum ViewForm {
     Yaml,
 }
 
-/// Prints a view as text, or in the form that was asked for.
+/// Prints a view as text, or in the requested form.
 pub(crate) fn show(
     form: Option<ViewForm>,
     view: &impl Serialize,

@@ -5,7 +5,7 @@
 //!
 //! - `arguments`: options
 //! - `watch`: pools and nodes while they change
-//! - `eviction`: which pods a drain would evict, and what the API server answers
+//! - `eviction`: which pods a drain would evict, and the response of the API server
 
 pub mod arguments;
 mod eviction;

@@ -1,6 +1,6 @@
 //! `slipway release extract`: the files of a release image.
 //!
-//! - [`filter`]: which manifests, where not all are asked for
+//! - [`filter`]: which manifests, where not all are requested
 
 pub(crate) mod filter;
 
@@ -82,7 +82,7 @@ pub(crate) async fn run(arguments: ExtractArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Which manifests are asked for, and those of the release; none where all files are.
+/// Which manifests are requested, and those of the release; none where all files are.
 fn filter(
     arguments: &ExtractArgs,
     files: &Files,

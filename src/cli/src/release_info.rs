@@ -15,7 +15,7 @@ use crate::failure::{Several, Usage};
 use crate::kubeconfig::ClusterArgs;
 use crate::output::{print, print_data};
 use crate::payload;
-use crate::release_name::{ReleaseName, Whereabouts};
+use crate::release_name::{ReleaseLookup, ReleaseName};
 use crate::update_service::ServiceArgs;
 use crate::view::info::{Head, Images, Info, contents, text};
 use crate::view::parts::{Part, PartLayer, sizes, verified};
@@ -106,11 +106,11 @@ pub(crate) async fn run(arguments: InfoArgs) -> anyhow::Result<()> {
         kubeconfig: arguments.kubeconfig.clone(),
         output: None,
     };
-    let whereabouts = Whereabouts {
+    let lookup = ReleaseLookup {
         cluster: &cluster,
         service: &arguments.service,
     };
-    let location = whereabouts.locate(arguments.release.as_ref()).await?;
+    let location = lookup.locate(arguments.release.as_ref()).await?;
     let info = read(&stores, &location).await?;
     if let Some(other) = &arguments.other {
         if arguments.size || arguments.verify {
@@ -118,7 +118,7 @@ pub(crate) async fn run(arguments: InfoArgs) -> anyhow::Result<()> {
                 "--size and --verify are about one release, not two".to_owned()
             ));
         }
-        let other = whereabouts.locate(Some(other)).await?;
+        let other = lookup.locate(Some(other)).await?;
         let other = read(&stores, &other).await?;
         return print(difference::text(&info, &other));
     }

@@ -48,12 +48,12 @@ impl fmt::Display for ReleaseName {
 
 /// Where the images of releases are found.
 #[derive(Debug)]
-pub(crate) struct Whereabouts<'a> {
+pub(crate) struct ReleaseLookup<'a> {
     pub(crate) cluster: &'a ClusterArgs,
     pub(crate) service: &'a ServiceArgs,
 }
 
-impl Whereabouts<'_> {
+impl ReleaseLookup<'_> {
     /// The image of a release. Without a name it is the one that the cluster is to run. A version
     /// is looked for in the cluster, if there is one, then in channels of the update service.
     ///
@@ -133,7 +133,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::update_service::fixture::{answer, service};
+    use crate::update_service::fixture::{response, service};
 
     #[test]
     fn a_version_is_no_image() {
@@ -175,7 +175,7 @@ mod tests {
         let graph =
             r#"{"version":1,"nodes":[{"version":"4.18.1","payload":"q.example/r:1"}],"edges":[]}"#;
         let locate = async |address: String, version: &str| {
-            let whereabouts = Whereabouts {
+            let lookup = ReleaseLookup {
                 cluster: &ClusterArgs {
                     kubeconfig: None,
                     output: None,
@@ -187,16 +187,16 @@ mod tests {
                 },
             };
             let version = version.parse().unwrap();
-            whereabouts.in_channels(&version).await
+            lookup.in_channels(&version).await
         };
-        let (address, served) = service(answer("200 OK", graph), 1);
+        let (address, served) = service(response("200 OK", graph), 1);
         let image = locate(address, "4.18.1").await.unwrap();
         assert_eq!(image, "q.example/r:1".parse().unwrap());
-        let asked = served.join().unwrap();
+        let lines = served.join().unwrap();
         let line = |channel: &str| format!("GET /api/graph?arch=arm64&channel={channel} HTTP/1.1");
-        assert_eq!(asked, [line("fast-4.18")]);
+        assert_eq!(lines, [line("fast-4.18")]);
 
-        let (address, served) = service(answer("200 OK", graph), 3);
+        let (address, served) = service(response("200 OK", graph), 3);
         let error = locate(address.clone(), "4.18.2").await.unwrap_err();
         let channels = ["fast-4.18", "stable-4.18", "candidate-4.18"];
         let expected = format!(

@@ -235,7 +235,7 @@ fn asked_verification(arguments: &NewArgs) -> anyhow::Result<Option<SignatureTru
     }))
 }
 
-/// When the image was made: as asked, or when the newest of what it is made of was.
+/// When the image was made: as requested, or when the newest of what it is made of was.
 ///
 /// So the same images make the same release, to the byte, whenever it is made.
 fn created(arguments: &NewArgs, inputs: &Inputs) -> Timestamp {

@@ -12,7 +12,7 @@ use crate::cluster_version;
 use crate::decide::blocks::shortened;
 use crate::kubeconfig::ClusterArgs;
 
-/// Which update service is asked, and for what.
+/// The update service, and the parameters of its requests.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Update service")]
 pub struct ServiceArgs {
@@ -33,7 +33,7 @@ impl ServiceArgs {
     /// The address of the service: the one that is named, the cluster's, or the public one.
     ///
     /// # Errors
-    /// The cluster cannot be asked.
+    /// The cluster cannot be read.
     pub(crate) async fn address(&self, cluster: &ClusterArgs) -> anyhow::Result<String> {
         match &self.upstream {
             Some(address) => Ok(address.clone()),
@@ -90,14 +90,14 @@ pub(crate) async fn read(
     })?;
     let response = graph(&client, &url).await?;
     if !response.status.is_success() {
-        let (status, said) = (response.status, said(&response.body));
-        bail!("{url} answers {status}: {said}");
+        let (status, excerpt) = (response.status, excerpt(&response.body));
+        bail!("{url} answers {status}: {excerpt}");
     }
     Ok((url, response.body))
 }
 
 /// What an error of an update service says, as far as it fits a line.
-fn said(body: &[u8]) -> String {
+fn excerpt(body: &[u8]) -> String {
     let parsed: Option<serde_json::Value> = serde_json::from_slice(body).ok();
     let value = parsed.as_ref().and_then(|body| body["value"].as_str());
     match value {

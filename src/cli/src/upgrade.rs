@@ -3,12 +3,12 @@
 //! What is printed and requested is decided in `decide::upgrade`; here are the requests.
 //!
 //! - `arguments`: verbs and options
-//! - `hands`: requests
+//! - `requests`: requests to the cluster
 //! - `preflight`: a release is checked before it is requested
 
 pub mod arguments;
-mod hands;
 mod preflight;
+mod requests;
 
 use std::time::Duration;
 
@@ -17,8 +17,8 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use self::arguments::{PreflightArgs, UpgradeArgs, UpgradeVerb};
-use self::hands::ClusterHands;
 use self::preflight::PreflightWish;
+use self::requests::ClusterRequests;
 use crate::decide::object::ClusterObject;
 use crate::decide::upgrade::recommend::{PrecheckReport, RecommendView, RecommendWish};
 use crate::decide::upgrade::request::{self, UpgradeDecision, UpgradeRefusal};
@@ -36,8 +36,8 @@ pub(crate) async fn run(arguments: UpgradeArgs) -> anyhow::Result<Ending> {
     };
     match verb {
         UpgradeVerb::Status { details, alerts } => {
-            let hands = ClusterHands::new(access)?;
-            let snapshot = hands.snapshot(alerts.as_deref()).await?;
+            let requests = ClusterRequests::new(access)?;
+            let snapshot = requests.snapshot(alerts.as_deref()).await?;
             let status =
                 UpgradeStatus::new(&snapshot, Timestamp::now()).map_err(|why| anyhow!(why))?;
             // Of a cluster at rest they are not needed.
@@ -65,9 +65,9 @@ pub(crate) async fn run(arguments: UpgradeArgs) -> anyhow::Result<Ending> {
                 quiet: *quiet,
             };
             wish.check().map_err(Usage)?;
-            let hands = ClusterHands::new(access)?;
-            let object = hands.version().await?;
-            let precheck = match hands.alerts(alerts.as_deref()).await {
+            let requests = ClusterRequests::new(access)?;
+            let object = requests.version().await?;
+            let precheck = match requests.alerts(alerts.as_deref()).await {
                 Ok(alerts) => PrecheckReport::of_alerts(&alerts),
                 Err(error) => PrecheckReport::unknown("CannotReadAlerts", format!("{error:#}")),
             };
@@ -96,17 +96,17 @@ pub(crate) async fn run(arguments: UpgradeArgs) -> anyhow::Result<Ending> {
             replace,
             clear,
         } => {
-            let hands = ClusterHands::new(access)?;
-            hands.check_accept_risks().await?;
-            let object = hands.version().await?;
+            let requests = ClusterRequests::new(access)?;
+            requests.check_accept_risks().await?;
+            let object = requests.version().await?;
             let decided = request::accept(VersionView(&object), risks, *replace, *clear);
-            apply(&arguments, &hands, decided.map_err(Usage)?).await
+            apply(&arguments, &requests, decided.map_err(Usage)?).await
         }
         UpgradeVerb::Timeline { svg } => {
             if svg.is_some() && access.output.is_some() {
                 bail!(Usage("-o cannot be used with --svg".to_owned()));
             }
-            let inputs = ClusterHands::new(access)?.timeline().await?;
+            let inputs = ClusterRequests::new(access)?.timeline().await?;
             let timeline =
                 UpdateTimeline::new(&inputs, Timestamp::now()).map_err(|why| anyhow!(why))?;
             match svg {
@@ -129,22 +129,22 @@ pub(crate) async fn run(arguments: UpgradeArgs) -> anyhow::Result<Ending> {
 async fn check(arguments: &UpgradeArgs, options: &PreflightArgs) -> anyhow::Result<Ending> {
     let access = &arguments.cluster;
     let wish = preflight::wish(options)?;
-    let hands = ClusterHands::new(access)?;
-    let object = hands.version().await?;
+    let requests = ClusterRequests::new(access)?;
+    let object = requests.version().await?;
     let Some(decision) = wish.decide(&object) else {
         return preflight::look(access, &object);
     };
     let PreflightWish::Check(request) = &wish else {
-        return apply(arguments, &hands, decision).await;
+        return apply(arguments, &requests, decision).await;
     };
     if arguments.dry_run {
-        return apply(arguments, &hands, decision).await;
+        return apply(arguments, &requests, decision).await;
     }
     if let Some(patch) = &decision.patch {
-        hands.patch_version(patch, false).await?;
+        requests.patch_version(patch, false).await?;
     }
     let limit = Duration::from_secs(options.timeout_secs);
-    preflight::follow(access, &hands, request, limit).await
+    preflight::follow(access, &requests, request, limit).await
 }
 
 async fn update(arguments: &UpgradeArgs) -> anyhow::Result<Ending> {
@@ -154,8 +154,8 @@ async fn update(arguments: &UpgradeArgs) -> anyhow::Result<Ending> {
     if wish.is_any() {
         return change(arguments, |version| wish.decide(version)).await;
     }
-    let hands = ClusterHands::new(&arguments.cluster)?;
-    let object = hands.version().await?;
+    let requests = ClusterRequests::new(&arguments.cluster)?;
+    let object = requests.version().await?;
     let version = VersionView(&object);
     let printed = summary::text(version, arguments.include_not_recommended);
     for warning in &printed.warnings {
@@ -174,10 +174,10 @@ async fn change(
     arguments: &UpgradeArgs,
     decide: impl FnOnce(VersionView<'_>) -> Result<UpgradeDecision, UpgradeRefusal>,
 ) -> anyhow::Result<Ending> {
-    let hands = ClusterHands::new(&arguments.cluster)?;
-    let object: ClusterObject = hands.version().await?;
+    let requests = ClusterRequests::new(&arguments.cluster)?;
+    let object: ClusterObject = requests.version().await?;
     match decide(VersionView(&object)) {
-        Ok(decision) => apply(arguments, &hands, decision).await,
+        Ok(decision) => apply(arguments, &requests, decision).await,
         Err(UpgradeRefusal { warnings, why }) => {
             for warning in &warnings {
                 warn(warning);
@@ -189,7 +189,7 @@ async fn change(
 
 async fn apply(
     arguments: &UpgradeArgs,
-    hands: &ClusterHands,
+    requests: &ClusterRequests,
     decision: UpgradeDecision,
 ) -> anyhow::Result<Ending> {
     for warning in &decision.warnings {
@@ -197,18 +197,18 @@ async fn apply(
     }
     let is_dry = arguments.dry_run;
     if let Some(patch) = &decision.patch {
-        hands.patch_version(patch, is_dry).await?;
+        requests.patch_version(patch, is_dry).await?;
     }
     let is_changed = decision.patch.is_some() && !is_dry;
     let done = json!({
-        "changed": is_changed, "message": decision.said.trim_end(), "warnings": decision.warnings
+        "changed": is_changed, "message": decision.message.trim_end(), "warnings": decision.warnings
     });
     show(arguments.cluster.output, &done, || {
-        let mut said = decision.said.clone();
+        let mut message = decision.message.clone();
         if is_dry && decision.patch.is_some() {
-            said.push_str("info: Dry run: nothing was changed\n");
+            message.push_str("info: Dry run: nothing was changed\n");
         }
-        said
+        message
     })?;
     Ok(Ending::Done)
 }

@@ -82,8 +82,8 @@ impl Assigner<'_> {
                 (before.policy, before.facts, before.previous);
         }
         let allows = || {
-            let known = self.store.pools.get(&name);
-            known.is_some_and(|pool| pool.view.allows_assignments())
+            let stored = self.store.pools.get(&name);
+            stored.is_some_and(|pool| pool.view.allows_assignments())
         };
         let sent = writes.into_iter().map(|write| async {
             // It is never closed. The pool is looked at when it is the write's turn.
@@ -151,8 +151,8 @@ impl Assigner<'_> {
             }
         }
         if is_stopped {
-            if let Some(known) = self.store.pools.get(&name) {
-                observed.pool = known.as_ref().clone();
+            if let Some(stored) = self.store.pools.get(&name) {
+                observed.pool = stored.as_ref().clone();
             }
             decision.record_stopped(&observed.pool.view);
             round.is_unfinished = true;

@@ -75,9 +75,9 @@ pub(crate) async fn reconcile(context: &Context) -> Result<Next, wire::Error> {
 /// Source: `docs/reference/controller.md`, "ControllerConfig".
 pub fn change(config: &ControllerConfig) -> Option<Value> {
     let found = certificates(&config.spec);
-    let known = config.status.as_ref();
-    let known = known.map_or(&[][..], |status| &status.controller_certificates);
-    (known != found).then(|| {
+    let reported = config.status.as_ref();
+    let reported = reported.map_or(&[][..], |status| &status.controller_certificates);
+    (reported != found).then(|| {
         json!({
             "metadata": { "resourceVersion": config.metadata.resource_version },
             "status": { "controllerCertificates": found }

@@ -84,11 +84,11 @@ pub struct ControllerOptions {
     pub secure: Option<SecureListener>,
     /// Version of the release.
     pub version: ReleaseVersion,
-    /// The node that it runs on, if that is known.
+    /// The node that it runs on; none where the environment does not name it.
     pub node: Option<String>,
     /// Which unused rendered configurations are kept.
     pub retention: Retention,
-    /// Who answers the queries of rollout policies.
+    /// The server for the queries of rollout policies.
     pub metrics_server: MetricsServer,
     /// The lease to work under, if any.
     pub candidacy: Option<Candidacy>,
@@ -180,7 +180,7 @@ impl RenderArgs {
 /// A variable of the environment; none where it is no text.
 #[expect(
     clippy::disallowed_methods,
-    reason = "this is where configuration is read; how many variables there are is not known"
+    reason = "this is where configuration is read; the number of variables varies"
 )]
 pub fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok()

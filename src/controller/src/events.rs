@@ -1,8 +1,8 @@
-//! Events: what operators search for, said once each.
+//! Events that operators search for, each recorded once.
 //!
-//! - `untold`: assignments that wait for their event
+//! - `pending`: assignments that wait for their event
 
-mod untold;
+mod pending;
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use pool::list::NameList;
 use pool::node::NodeView;
 
-pub(crate) use self::untold::UntoldAssignments;
+pub(crate) use self::pending::PendingAssignments;
 use crate::store::Pool;
 
 /// Reason of the event about a managed node in no pool.
@@ -30,12 +30,12 @@ const ASSIGNED: &str = "AnnotationChange";
 /// Reason of the event about a step between latency profiles that is not made.
 const PROHIBITED: &str = "ActionProhibited";
 
-/// What is said.
+/// An event about a pool.
 ///
 /// Source of reasons and texts: upstream's render and node controllers; those of a pool that cannot
 /// be rolled are its condition's.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Announcement {
+pub enum PoolEvent {
     /// A configuration was rendered and stored.
     Rendered {
         /// Name of the configuration.
@@ -120,7 +120,7 @@ pub enum Announcement {
     },
 }
 
-impl Announcement {
+impl PoolEvent {
     fn severity(&self) -> Severity {
         match self {
             Self::Rendered { .. }
@@ -213,8 +213,8 @@ impl Announcement {
     }
 }
 
-/// Says it about a pool, as an event and in the log.
-pub fn announce(recorder: &Recorder, pool: &Pool, announcement: &Announcement, at: Timestamp) {
+/// Records an event about a pool, at the API server and in the log.
+pub fn record(recorder: &Recorder, pool: &Pool, event: &PoolEvent, at: Timestamp) {
     let view = &pool.view;
     let subject = EventSubject {
         api_version: "machineconfiguration.openshift.io/v1".to_owned(),
@@ -222,8 +222,8 @@ pub fn announce(recorder: &Recorder, pool: &Pool, announcement: &Announcement, a
         name: view.name.clone(),
         uid: view.uid.clone(),
     };
-    let (reason, message) = (announcement.reason(), announcement.message(&view.name));
-    match announcement.severity() {
+    let (reason, message) = (event.reason(), event.message(&view.name));
+    match event.severity() {
         Severity::Normal => {
             tracing::info!(message_id = reason, pool = view.name, message, "event");
         }
@@ -231,13 +231,13 @@ pub fn announce(recorder: &Recorder, pool: &Pool, announcement: &Announcement, a
             tracing::warn!(message_id = reason, pool = view.name, message, "event");
         }
     }
-    recorder.say(&subject, announcement.severity(), reason, &message, at);
+    recorder.say(&subject, event.severity(), reason, &message, at);
 }
 
-/// Says on the cluster's node settings that a step between latency profiles is not made.
+/// Records on the cluster's node settings that a step between latency profiles is not made.
 ///
 /// Source: reason of upstream's node configuration controller.
-pub fn announce_prohibited(recorder: &Recorder, settings: &NodeSettings, why: &str, at: Timestamp) {
+pub fn record_prohibited(recorder: &Recorder, settings: &NodeSettings, why: &str, at: Timestamp) {
     let subject = EventSubject {
         api_version: "config.openshift.io/v1".to_owned(),
         kind: "Node".to_owned(),
@@ -248,10 +248,10 @@ pub fn announce_prohibited(recorder: &Recorder, settings: &NodeSettings, why: &s
     recorder.say(&subject, Severity::Warning, PROHIBITED, why, at);
 }
 
-/// Says of a node of the control plane that it was assigned its configuration: there are few.
+/// Records the assignment of a node of the control plane: there are few.
 ///
 /// Source: reason and text of upstream's node controller.
-pub fn announce_assignment(recorder: &Recorder, node: &NodeView, at: Timestamp) {
+pub fn record_assignment(recorder: &Recorder, node: &NodeView, at: Timestamp) {
     let (key, name) = (annotation::DESIRED_CONFIG, &node.name);
     let config = node.status.desired_config.as_deref().unwrap_or_default();
     let message = format!("Node {name} now has {key}={config}");
@@ -268,9 +268,9 @@ fn subject(node: &NodeView) -> EventSubject {
     }
 }
 
-/// Says of a node that was managed once that no pool selects it: nothing updates it, and a mistake
-/// in a label is the usual cause.
-pub fn announce_orphan(recorder: &Recorder, node: &NodeView, at: Timestamp) {
+/// Records that no pool selects a node that was managed once: nothing updates it, and a mistake in
+/// a label is the usual cause.
+pub fn record_orphan(recorder: &Recorder, node: &NodeView, at: Timestamp) {
     let current = node.status.current_config.as_deref().unwrap_or_default();
     let message = format!(
         "node {} runs MachineConfig {current} and no MachineConfigPool selects it: it gets no updates",
@@ -304,8 +304,8 @@ impl fmt::Display for Unlabelled {
     }
 }
 
-/// Says of a node why it did not get the labels of the pool that it was made for.
-pub fn announce_unlabelled(recorder: &Recorder, node: &NodeView, why: &Unlabelled, at: Timestamp) {
+/// Records why a node did not get the labels of the pool that it was made for.
+pub fn record_unlabelled(recorder: &Recorder, node: &NodeView, why: &Unlabelled, at: Timestamp) {
     let initial = node.initial_config.as_deref().unwrap_or_default();
     let name = &node.name;
     let message = format!("node {name} was made with MachineConfig {initial}, and {why}");
@@ -313,18 +313,18 @@ pub fn announce_unlabelled(recorder: &Recorder, node: &NodeView, why: &Unlabelle
     recorder.say(&subject(node), Severity::Warning, UNLABELLED, &message, at);
 }
 
-/// What a new status is worth saying: that the pool is updated, that it cannot be rolled, and that
-/// something has no effect. Each once, when it becomes so.
-pub fn on_status(before: &MachineConfigPool, after: &MachineConfigPool) -> Vec<Announcement> {
+/// The events that a new status is worth: the pool is updated, it cannot be rolled, something has
+/// no effect. Each once, when it becomes so.
+pub fn on_status(before: &MachineConfigPool, after: &MachineConfigPool) -> Vec<PoolEvent> {
     use PoolConditionType::{RenderDegraded, RolloutDegraded, Unsupported};
-    let mut said = Vec::new();
+    let mut events = Vec::new();
     let Some(status) = &after.status else {
-        return said;
+        return events;
     };
     if pool::status::has_completed(before.status.as_ref(), status)
         && let Some(config) = status.configuration.name()
     {
-        said.push(Announcement::Completed {
+        events.push(PoolEvent::Completed {
             config: config.to_owned(),
         });
     }
@@ -334,21 +334,21 @@ pub fn on_status(before: &MachineConfigPool, after: &MachineConfigPool) -> Vec<A
             .then(|| (condition.reason.to_string(), condition.message.clone()))
     };
     if let Some((reason, message)) = holds(after, RolloutDegraded)
-        && holds(before, RolloutDegraded).is_none_or(|(known, _)| known != reason)
+        && holds(before, RolloutDegraded).is_none_or(|(before, _)| before != reason)
     {
-        said.push(Announcement::RolloutDegraded { reason, message });
+        events.push(PoolEvent::RolloutDegraded { reason, message });
     }
     if let Some((_, message)) = holds(after, RenderDegraded)
-        && holds(before, RenderDegraded).is_none_or(|(_, known)| known != message)
+        && holds(before, RenderDegraded).is_none_or(|(_, before)| before != message)
     {
-        said.push(Announcement::RenderDegraded { message });
+        events.push(PoolEvent::RenderDegraded { message });
     }
     if let Some((_, message)) = holds(after, Unsupported)
-        && holds(before, Unsupported).is_none_or(|(_, known)| known != message)
+        && holds(before, Unsupported).is_none_or(|(_, before)| before != message)
     {
-        said.push(Announcement::Unsupported { message });
+        events.push(PoolEvent::Unsupported { message });
     }
-    said
+    events
 }
 
 #[cfg(test)]
@@ -371,7 +371,7 @@ mod tests {
         let targeted = |nodes: &[&str]| {
             let nodes = nodes.iter().map(ToString::to_string).collect();
             let config = "rendered-worker-1".to_owned();
-            Announcement::Targeted { nodes, config }.message("worker")
+            PoolEvent::Targeted { nodes, config }.message("worker")
         };
         assert_eq!(
             targeted(&["a"]),
@@ -383,32 +383,32 @@ mod tests {
         );
     }
 
-    fn said(before: &MachineConfigPool, after: &MachineConfigPool) -> Vec<String> {
+    fn reasons(before: &MachineConfigPool, after: &MachineConfigPool) -> Vec<String> {
         on_status(before, after)
             .iter()
-            .map(|announcement| announcement.reason().to_owned())
+            .map(|event| event.reason().to_owned())
             .collect()
     }
 
     #[test]
-    fn a_failed_rendering_is_said_when_it_begins_and_when_its_cause_changes() {
+    fn a_failed_rendering_is_recorded_when_it_begins_and_when_its_cause_changes() {
         let failed = |message: &str| {
             pool(&json!([{ "type": "RenderDegraded", "status": "True", "message": message }]))
         };
         let fine = pool(&json!([{ "type": "RenderDegraded", "status": "False" }]));
         let one = failed("MachineConfig 50-a: spec.kernelType: kernelType=x is invalid");
-        assert_eq!(said(&fine, &one), ["RenderDegraded"]);
-        assert_eq!(said(&one, &one), [""; 0]);
-        assert_eq!(said(&one, &failed("another")), ["RenderDegraded"]);
-        assert_eq!(said(&one, &fine), [""; 0]);
-        let Some(announcement) = on_status(&fine, &one).pop() else {
-            panic!("nothing is said");
+        assert_eq!(reasons(&fine, &one), ["RenderDegraded"]);
+        assert_eq!(reasons(&one, &one), [""; 0]);
+        assert_eq!(reasons(&one, &failed("another")), ["RenderDegraded"]);
+        assert_eq!(reasons(&one, &fine), [""; 0]);
+        let Some(event) = on_status(&fine, &one).pop() else {
+            panic!("no event");
         };
-        assert!(announcement.message("worker").contains("50-a"));
+        assert!(event.message("worker").contains("50-a"));
     }
 
     #[test]
-    fn a_degraded_rollout_is_said_when_it_begins_and_when_its_reason_changes() {
+    fn a_degraded_rollout_is_recorded_when_it_begins_and_when_its_reason_changes() {
         let degraded = |reason: &str, message: &str| {
             pool(
                 &json!([{ "type": "RolloutDegraded", "status": "True", "reason": reason, "message": message }]),
@@ -416,15 +416,15 @@ mod tests {
         };
         let fine = pool(&json!([{ "type": "RolloutDegraded", "status": "False" }]));
         let bad = degraded("InvalidMaxUnavailable", "one");
-        assert_eq!(said(&fine, &bad), ["InvalidMaxUnavailable"]);
+        assert_eq!(reasons(&fine, &bad), ["InvalidMaxUnavailable"]);
         assert_eq!(
-            said(&bad, &degraded("InvalidMaxUnavailable", "two")),
+            reasons(&bad, &degraded("InvalidMaxUnavailable", "two")),
             [""; 0]
         );
         assert_eq!(
-            said(&bad, &degraded("RolloutHalted", "two")),
+            reasons(&bad, &degraded("RolloutHalted", "two")),
             ["RolloutHalted"]
         );
-        assert_eq!(said(&bad, &fine), [""; 0]);
+        assert_eq!(reasons(&bad, &fine), [""; 0]);
     }
 }

@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::configs::ConfigMeta;
-use crate::store::foreign::Asking;
+use crate::store::unhandled::UnhandledKind;
 use crate::store::{Pool, SettingsMeta, Snapshot, Store};
 
 /// What nodes run before a rollout.
@@ -74,12 +74,15 @@ impl Cluster {
         store.policies.apply(WatchEvent::Synced(policies.collect()));
         let configs = self.os_configs.iter();
         let configs = configs.map(read::<PartialObjectMeta<MachineOSConfig>>);
-        let configs = configs.map(Asking::read).collect();
-        store.foreign.os_configs.apply(WatchEvent::Synced(configs));
+        let configs = configs.map(UnhandledKind::read).collect();
+        store
+            .unhandled
+            .os_configs
+            .apply(WatchEvent::Synced(configs));
         let sets = self.pinned_sets.iter();
         let sets = sets.map(read::<PartialObjectMeta<PinnedImageSet>>);
-        let sets = sets.map(Asking::read).collect();
-        store.foreign.pinned_sets.apply(WatchEvent::Synced(sets));
+        let sets = sets.map(UnhandledKind::read).collect();
+        store.unhandled.pinned_sets.apply(WatchEvent::Synced(sets));
         let configs = self.kubelet_configs.iter().map(read::<KubeletConfig>);
         store
             .generators

@@ -74,7 +74,7 @@ pub(crate) fn has_generated(store: &Store) -> bool {
             .is_some()
 }
 
-/// Generates what is asked for.
+/// Generates the configs of all settings.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Generating<'a> {
     pub(crate) context: &'a Context,
@@ -82,11 +82,12 @@ pub(crate) struct Generating<'a> {
 }
 
 impl Generating<'_> {
-    /// Generates what is asked for, and reports on the objects that ask.
+    /// Generates the configs of all settings, and reports on the objects of these settings.
     pub(crate) async fn reconcile(&self, snapshot: &Snapshot) -> Result<Next, wire::Error> {
         let own = snapshot.version.as_str();
         let config = snapshot.controller_config();
-        if let Some(why) = config.and_then(|config| controller_config::foreign(config, own)) {
+        if let Some(why) = config.and_then(|config| controller_config::foreign_release(config, own))
+        {
             tracing::debug!(reason = why, "nothing is generated yet");
             return Ok(Next::Settled);
         }
@@ -101,7 +102,7 @@ impl Generating<'_> {
         // With the base configurations, which the others are laid over.
         let snapshot = &self.context.store.snapshot();
         let config = snapshot.controller_config();
-        if let Some(why) = config.and_then(controller_config::unsettled) {
+        if let Some(why) = config.and_then(controller_config::unsettled_reason) {
             tracing::debug!(reason = why, "nothing is generated yet");
             return Ok(Next::Settled);
         }
@@ -111,7 +112,7 @@ impl Generating<'_> {
         if !is_done {
             return Ok(Next::Retry);
         }
-        // Not what is known now: an edit that came meanwhile was not compared.
+        // Not the state of now: an edit that came meanwhile was not compared.
         lock(self.state).settled = Some(seen);
         Ok(Next::Settled)
     }
@@ -249,7 +250,7 @@ impl Generating<'_> {
             let controller = snapshot
                 .configs
                 .get(name)
-                .and_then(|known| known.controller.clone());
+                .and_then(|config| config.controller.clone());
             let is_its = controller.is_some_and(|controller| {
                 controller.kind == S::KIND.as_str() && controller.uid == object.uid()
             });
@@ -305,7 +306,7 @@ fn fingerprint(snapshot: &Snapshot, pools: &[PoolFacts]) -> Fingerprint {
             let uid = config.metadata.uid.clone().unwrap_or_default();
             (uid, config.metadata.generation.unwrap_or_default())
         }),
-        pull_secret: pull_secrets.next().map(|known| known.version.clone()),
+        pull_secret: pull_secrets.next().map(|secret| secret.version.clone()),
     }
 }
 

@@ -16,13 +16,14 @@
 //! - [`version`]: which release this is
 //! - [`work`]: what is reconciled alone
 //! - `context`: what every part of the work uses
-//! - [`store`]: what is known of the cluster, kept up to date
+//! - [`store`]: caches of the cluster's objects, kept up to date
 //! - [`configs`]: what is kept of a MachineConfig: never its content
 //! - `merge_patch`: merge patches of whole objects
 //! - [`stored`]: whether a stored object is what was rendered
 //! - [`watches`]: what is watched, and which work a change wakes
 //! - [`requests`]: the requests to the API server
 //! - [`observed`]: a pool and its nodes at one moment
+//! - `policy_inputs`: what a rollout policy decides by, beside the nodes
 //! - [`decide`]: what is decided from one snapshot of the cluster
 //! - [`reconcile`]: one pool: observed, decided, assigned, reported
 //! - [`generating`]: MachineConfigs that other objects ask for
@@ -30,15 +31,13 @@
 //! - `operating`: the release's images are taken over, and ClusterOperator `machine-config` is
 //!   written
 //! - `removal`: rendered configurations that nothing uses are removed
-//! - `asking`: what a rollout policy asks for beside the nodes
 //! - [`assign`]: a claimed round, and its assignments
 //! - [`node_objects`]: MachineConfigNodes: what each node is assigned
 //! - [`settings`]: the cluster's settings, and the node disruption policies in force
 //! - [`certificates`]: the certificates that the ControllerConfig has in its bundles
-//! - [`events`]: what is said in events, and when
+//! - [`events`]: which events are recorded, and when
 //! - [`metrics`]: the metrics of pools and nodes
 
-mod asking;
 pub mod assign;
 pub mod certificates;
 pub mod cli;
@@ -56,6 +55,7 @@ pub mod metrics_clients;
 pub mod node_objects;
 pub mod observed;
 mod operating;
+mod policy_inputs;
 pub mod process;
 pub mod reconcile;
 mod removal;

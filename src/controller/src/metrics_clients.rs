@@ -88,14 +88,14 @@ mod tests {
             .pem();
         let path = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
         let map = |bundle: &str| Reply::ok(json!({ "data": { CLIENT_CA: bundle } }));
-        let answers = [
+        let responses = [
             (map(&pem), true),
             (map("no PEM"), true),
             (Reply::failure(403, "Forbidden", "no"), true),
             (Reply::failure(404, "NotFound", "no"), false),
         ];
         let authorities = ClientAuthorities::default();
-        for (reply, are_known) in answers {
+        for (reply, are_known) in responses {
             let (script, client) = Script::start(vec![Call::get(path, reply)]);
             let access = Access::of_client(client);
             let bundle = script.drive(read(&access)).await;

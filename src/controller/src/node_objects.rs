@@ -3,7 +3,7 @@
 //! The controller makes, keeps and removes the objects; each node's daemon writes the status of its
 //! own. A node without a pool has one, too. A Windows node has none: no daemon runs there.
 //!
-//! What daemons read by themselves is announced on their Nodes here: an object that was made anew,
+//! What daemons read by themselves is announced on their Nodes here: an object that was recreated,
 //! and other certificates.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,7 +38,7 @@ pub enum ObjectDifference {
 pub fn differences(
     nodes: &Table<Nodes>,
     sorted: &Membership<'_>,
-    known: &Table<MachineConfigNodes>,
+    objects: &Table<MachineConfigNodes>,
 ) -> Vec<ObjectDifference> {
     let members = sorted.members.iter();
     let pools: BTreeMap<&str, &str> = members
@@ -48,14 +48,14 @@ pub fn differences(
     for node in nodes.values().filter(|node| !node.is_windows()) {
         let pool = pools.get(node.name.as_str()).copied();
         let says = NodeAssignment::of(node, pool);
-        let is_right = known
+        let is_right = objects
             .get(&node.name)
-            .is_some_and(|known| known.says_what(&says));
+            .is_some_and(|object| object.says_what(&says));
         if !is_right {
             found.push(ObjectDifference::Write(says));
         }
     }
-    for object in known.values() {
+    for object in objects.values() {
         let node = nodes.get(&object.name);
         if node.is_none_or(|node| node.is_windows()) {
             found.push(ObjectDifference::Remove(object.as_ref().clone()));
@@ -193,7 +193,7 @@ async fn announce_certificates(
     let announced = certificates(context, announced);
     let is_behind = |node: &&Arc<NodeView>| {
         let knows = match &node.certificates {
-            Some(known) => *known == announced || announced == certificates::NONE,
+            Some(written) => *written == announced || announced == certificates::NONE,
             None => false,
         };
         !knows && node.status.current_config.is_some() && !node.is_windows()
@@ -226,8 +226,8 @@ async fn announce_certificates(
     announced.into_iter().all(|is_announced| is_announced)
 }
 
-/// Names objects that were made anew on their Nodes, whose daemons then write their status. False
-/// where one could not be named yet.
+/// Names recreated objects on their Nodes, whose daemons then write their status. False where one
+/// could not be named yet.
 async fn name_renewed(context: &Context, snapshot: &Snapshot) -> bool {
     let lost: Vec<String> = context.store.lost_objects.names().iter().cloned().collect();
     let mut is_finished = true;

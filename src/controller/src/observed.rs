@@ -44,8 +44,8 @@ impl Observed {
 
     /// Puts a node as it was written in the place of the one that was read.
     pub fn replace(&mut self, node: NodeView) {
-        if let Some(known) = self.members.get_mut(&node.name) {
-            *known = Arc::new(node);
+        if let Some(member) = self.members.get_mut(&node.name) {
+            *member = Arc::new(node);
         }
     }
 }

@@ -169,7 +169,7 @@ impl Operating<'_> {
                         .await?
                 }
                 NextStep::Configure(_) => {
-                    // It is named with the images, and asked for only then.
+                    // The images name it; only then it is read.
                     let read = self
                         .context
                         .requests
@@ -202,8 +202,8 @@ impl Operating<'_> {
 
     /// Writes the ClusterOperator, where the cluster has that kind.
     async fn report_release(&self, input: &OperatorInput<'_>) -> Result<(), wire::Error> {
-        let known = self.context.store.operators.get(status::NAME);
-        let operator = match known {
+        let stored = self.context.store.operators.get(status::NAME);
+        let operator = match stored {
             Some(operator) => Some(operator.as_ref().clone()),
             None => self.context.requests.create_operator(status::NAME).await?,
         };
@@ -221,13 +221,13 @@ impl Operating<'_> {
         let version = operator.metadata.resource_version.as_deref();
         let change = json!({ "status": changes });
         let written = operators.patch_if(status::NAME, version, change).await?;
-        self.announce_release(&operator, &before, &after);
+        self.record_release(&operator, &before, &after);
         self.context.store.operators.refresh(written);
         Ok(())
     }
 
-    /// Says in events what changed for the cluster.
-    fn announce_release(
+    /// Records events about what changed for the cluster.
+    fn record_release(
         &self,
         operator: &ClusterOperator,
         before: &ClusterOperatorStatus,
@@ -277,10 +277,15 @@ impl Operating<'_> {
         pools: &[&MachineConfigPool],
         images: &Result<ReleaseImages, images::Error>,
     ) -> Result<BTreeMap<String, String>, wire::Error> {
-        let uid = |config: &str| snapshot.configs.get(config).map(|known| known.uid.clone());
-        let mut known = lock(&self.state.os_images).clone();
-        known.retain(|config, read| uid(config).as_ref() == Some(&read.uid));
-        let mut os_images: BTreeMap<String, String> = known
+        let uid = |config: &str| {
+            snapshot
+                .configs
+                .get(config)
+                .map(|config| config.uid.clone())
+        };
+        let mut cached = lock(&self.state.os_images).clone();
+        cached.retain(|config, read| uid(config).as_ref() == Some(&read.uid));
+        let mut os_images: BTreeMap<String, String> = cached
             .iter()
             .map(|(config, read)| (config.clone(), read.image.clone()))
             .collect();
@@ -292,22 +297,22 @@ impl Operating<'_> {
                 os_images: &os_images,
             };
             for config in required::unread(pools, &wanted) {
-                // One that is gone meanwhile is said by the step.
+                // The step reports one that is gone meanwhile.
                 if let (Some(uid), Some(image)) = (
                     uid(config),
                     self.context.requests.read_os_image(config).await?,
                 ) {
                     let read = ReadImage { uid, image };
-                    known.insert(config.to_owned(), read);
+                    cached.insert(config.to_owned(), read);
                 }
             }
         }
         os_images.extend(
-            known
+            cached
                 .iter()
                 .map(|(config, read)| (config.clone(), read.image.clone())),
         );
-        *lock(&self.state.os_images) = known;
+        *lock(&self.state.os_images) = cached;
         Ok(os_images)
     }
 }

@@ -28,7 +28,7 @@ use crate::watches::watch_all;
 /// How long all requests of a rendering may take.
 const RENDER: Duration = Duration::from_mins(2);
 
-/// Runs until it is asked to stop, or the lease is lost.
+/// Runs until a signal stops it, or the lease is lost.
 ///
 /// # Errors
 /// Bad credentials, a taken address, a lost lease: a new process starts over better than this one.
@@ -67,7 +67,7 @@ pub async fn start(options: ControllerOptions, log: Log) -> anyhow::Result<()> {
         .with_duties(duties)
         .keeping(options.retention)
         .on_node(options.node)
-        .asking(options.metrics_server);
+        .with_metrics_server(options.metrics_server);
     let operator = watch_all(operator, &store, duties)
         .lease(options.candidacy)
         .serve(server, registry);

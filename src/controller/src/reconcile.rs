@@ -27,7 +27,6 @@ use pool::write::{ClusterFacts, NodeWrite};
 use tokio::sync::Semaphore;
 use web::prometheus::MetricsServer;
 
-use crate::asking::{self, Asked};
 use crate::assign::{Assigner, Round};
 use crate::certificates;
 use crate::context::{Context, WRITES, lock};
@@ -35,14 +34,15 @@ use crate::decide;
 use crate::decide::reporting;
 use crate::decide::unused::Retention;
 use crate::duties::Duties;
-use crate::events::{Unlabelled, UntoldAssignments};
+use crate::events::{PendingAssignments, Unlabelled};
 use crate::generating::{self, Generating, GeneratingState};
 use crate::metrics::ControllerMetrics;
 use crate::node_objects::{self, AnnouncedCertificates};
 use crate::observed::Observed;
 use crate::operating::{Operating, ReleaseState};
+use crate::policy_inputs::{self, PolicyInputs};
 use crate::removal;
-use crate::rendering::{self, Last};
+use crate::rendering::{self, RenderCache};
 use crate::requests::Requests;
 use crate::settings;
 use crate::store::{Pool, SettingsMeta, Snapshot, Store};
@@ -64,9 +64,9 @@ pub struct Controller {
     pub(crate) context: Context,
     /// Which unused configurations are kept.
     retention: Retention,
-    /// The node that it runs on, if that is known.
+    /// The node that it runs on; none where the options do not name it.
     node: Option<String>,
-    /// Who answers the queries of rollout policies.
+    /// The server for the queries of rollout policies.
     metrics_server: MetricsServer,
     pools: Mutex<BTreeMap<String, PoolState>>,
     assignments: Semaphore,
@@ -85,16 +85,16 @@ pub struct Controller {
 /// What is remembered of a pool from one reconcile to the next. All of it can be lost.
 #[derive(Debug, Default)]
 struct PoolState {
-    rendering: Option<Last>,
+    rendering: Option<RenderCache>,
     checked: Option<CheckedTarget>,
-    asked: Asked,
+    policy_inputs: PolicyInputs,
     /// Drains of its nodes, and when they were first seen.
     drains: SeenDrains,
-    /// Generation for which an event said that a selector takes everything.
+    /// Generation for which an event reported that a selector takes everything.
     warned: Option<i64>,
     /// When its status was written last.
     reported: Option<Timestamp>,
-    untold: UntoldAssignments,
+    pending: PendingAssignments,
 }
 
 impl Reconcile for Controller {
@@ -207,16 +207,16 @@ impl Controller {
         self
     }
 
-    /// Says which node this controller runs on, if that is known: it goes last.
+    /// Sets the node that this controller runs on, if the options name it: it goes last.
     #[must_use]
     pub fn on_node(mut self, node: Option<String>) -> Self {
         self.node = node;
         self
     }
 
-    /// Asks this server the queries of rollout policies.
+    /// Sets the server for the queries of rollout policies.
     #[must_use]
-    pub fn asking(mut self, server: MetricsServer) -> Self {
+    pub fn with_metrics_server(mut self, server: MetricsServer) -> Self {
         self.metrics_server = server;
         self
     }
@@ -279,7 +279,7 @@ impl Controller {
         follow_policy(snapshot, &mut pool.view);
         pool.view.leader.clone_from(&self.node);
         let has_streams = decide::rendering::has_streams(snapshot);
-        let objects = snapshot.foreign.objects();
+        let objects = snapshot.unhandled.objects();
         let unhandled = unhandled(&pool.object, &pool.view, has_streams, objects);
         let worker = snapshot.pools.get("worker");
         let worker = worker.map(AsRef::as_ref);
@@ -315,9 +315,9 @@ impl Controller {
         {
             let mut states = self.state();
             let state = states.entry(observed.pool.view.name.clone()).or_default();
-            asking::note_drains(&mut state.drains, &mut observed, self.context.now());
+            policy_inputs::note_drains(&mut state.drains, &mut observed, self.context.now());
         }
-        self.ask_for_policy(&mut observed).await?;
+        self.refresh_policy_inputs(&mut observed).await?;
         let mut decision = observed.decide(self.context.now());
         let mut round = Round::default();
         if decision.has_writes() {
@@ -338,7 +338,7 @@ impl Controller {
         }
         let written = self.write_members(&mut observed, facts).await;
         let conflicts: Vec<&Conflict> = sorted.conflicts_of(name).collect();
-        let told_after = self.say_round(&observed.pool, &decision, &round);
+        let events_after = self.record_round(&observed.pool, &decision, &round);
         let certificates = snapshot.controller_config().map(reporting::certificates);
         let mut after = status(StatusInput {
             pool: &observed.pool.object,
@@ -365,17 +365,18 @@ impl Controller {
             let left = wakes.duration_since(self.context.now()).max(SHORTEST_WAIT);
             left.unsigned_abs()
         });
-        let waits = [report_after, told_after, wakes_after];
+        let waits = [report_after, events_after, wakes_after];
         let first = waits.into_iter().flatten().min();
         Ok(first.map_or(Next::Settled, Next::After))
     }
 
-    /// Asks what the pool's policy decides by.
-    async fn ask_for_policy(&self, observed: &mut Observed) -> Result<(), wire::Error> {
+    /// Refreshes what the pool's policy decides by, beside the nodes.
+    async fn refresh_policy_inputs(&self, observed: &mut Observed) -> Result<(), wire::Error> {
         let name = observed.pool.view.name.clone();
-        let mut asked = std::mem::take(&mut self.state().entry(name.clone()).or_default().asked);
-        asking::ask(&self.context, &self.metrics_server, &mut asked, observed).await?;
-        self.state().entry(name).or_default().asked = asked;
+        let mut inputs =
+            std::mem::take(&mut self.state().entry(name.clone()).or_default().policy_inputs);
+        policy_inputs::refresh(&self.context, &self.metrics_server, &mut inputs, observed).await?;
+        self.state().entry(name).or_default().policy_inputs = inputs;
         Ok(())
     }
 
@@ -387,14 +388,15 @@ impl Controller {
         pool: Pool,
     ) -> Result<(Pool, Option<RenderResult>, Option<String>), wire::Error> {
         let name = pool.view.name.clone();
-        let mut last = self
+        let mut cache = self
             .state()
             .entry(name.clone())
             .or_default()
             .rendering
             .take();
-        let outcome = rendering::reconcile(&self.context.requests, snapshot, pool, &mut last).await;
-        self.state().entry(name).or_default().rendering = last;
+        let outcome =
+            rendering::reconcile(&self.context.requests, snapshot, pool, &mut cache).await;
+        self.state().entry(name).or_default().rendering = cache;
         let outcome = outcome?;
         self.context.store.pools.refresh(outcome.pool.clone());
         if let Some(stored) = outcome.stored {
@@ -403,14 +405,14 @@ impl Controller {
                 .configs
                 .apply(WatchEvent::Applied(stored));
         }
-        self.say(&outcome.pool, &outcome.said);
+        self.record(&outcome.pool, &outcome.events);
         Ok((outcome.pool, outcome.result, outcome.waits))
     }
 
     /// Why no node of the pool may be assigned anything, if so: by the objects beside it, or by its
     /// configuration, as it is after the rendering.
     async fn hold(&self, snapshot: &Snapshot, pool: &Pool) -> Result<Option<Hold>, wire::Error> {
-        let objects = snapshot.foreign.objects();
+        let objects = snapshot.unhandled.objects();
         if let Some(hold) = hold(&pool.view, objects) {
             return Ok(Some(hold));
         }
@@ -418,13 +420,13 @@ impl Controller {
             return Ok(Some(Hold::MissingBase));
         }
         let target = pool.view.target.as_deref();
-        let known = target.and_then(|target| self.context.store.configs.get(target));
+        let config = target.and_then(|target| self.context.store.configs.get(target));
         let name = &pool.view.name;
         let mut checked = self.state().entry(name.clone()).or_default().checked.take();
         let hold = stored::hold(
             &self.context.requests,
             &pool.view,
-            known.as_deref(),
+            config.as_deref(),
             &mut checked,
         )
         .await;
@@ -500,7 +502,7 @@ impl Controller {
             .set_settings(decide::generating::states(snapshot));
         self.context
             .metrics
-            .set_image_modes(snapshot.foreign.os_configs.values().count());
+            .set_image_modes(snapshot.unhandled.os_configs.values().count());
         self.state()
             .retain(|name, _| snapshot.pools.get(name).is_some());
         self.context

@@ -12,7 +12,7 @@ use operator::Next;
 use crate::configs::ConfigMeta;
 use crate::context::Context;
 use crate::decide::unused::{Retention, unused};
-use crate::events::{Announcement, announce};
+use crate::events::{PoolEvent, record};
 use crate::store::Snapshot;
 
 /// Removals that are under way at once: the first pass over an old cluster removes hundreds, and
@@ -51,8 +51,8 @@ pub(crate) async fn remove(context: &Context, retention: Retention, snapshot: &S
     }
     for (pool, configs) in removed {
         if let Some(pool) = snapshot.pools.get(&pool) {
-            let said = Announcement::Removed { configs };
-            announce(&context.recorder, pool, &said, context.now());
+            let event = PoolEvent::Removed { configs };
+            record(&context.recorder, pool, &event, context.now());
         }
     }
     next

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use crate::configs::ConfigMeta;
 use crate::decide::rendering::{Inputs, Preparation, SourceVersion, missing, prepare};
-use crate::events::Announcement;
+use crate::events::PoolEvent;
 use crate::requests::Requests;
 use crate::store::{Pool, Snapshot};
 use crate::stored::ObjectState;
@@ -30,9 +30,9 @@ const REFUSED: Duration = Duration::from_mins(1);
 /// API version of what is written here.
 const API_VERSION: &str = "machineconfiguration.openshift.io/v1";
 
-/// The last rendering of a pool.
+/// The last rendering of a pool, and what it depended on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Last {
+pub struct RenderCache {
     inputs: Inputs,
     /// How it ended; the text of the pool's condition.
     pub outcome: RenderResult,
@@ -42,11 +42,11 @@ pub struct Last {
     again: Option<Instant>,
     /// The object of the rendered name, in the state that was found or made.
     object: Option<(String, Option<ObjectState>)>,
-    /// Sources, as they were when what is not understood in them was said last.
+    /// Sources, as they were when their warnings were last recorded.
     warned: Vec<SourceVersion>,
 }
 
-impl Last {
+impl RenderCache {
     fn failed(inputs: Inputs, outcome: RenderResult, warned: Vec<SourceVersion>) -> Self {
         Self {
             inputs,
@@ -58,10 +58,10 @@ impl Last {
         }
     }
 
-    fn stands(&self, inputs: &Inputs, snapshot: &Snapshot) -> bool {
+    fn is_current(&self, inputs: &Inputs, snapshot: &Snapshot) -> bool {
         let state_of = |name: &str| {
-            let known = snapshot.configs.get(name);
-            known.map(|known| ObjectState::of(known))
+            let stored = snapshot.configs.get(name);
+            stored.map(|stored| ObjectState::of(stored))
         };
         self.inputs == *inputs
             && self.again.is_none_or(|at| Instant::now() < at)
@@ -105,8 +105,8 @@ enum Failure {
 pub struct RenderOutcome {
     /// The pool, as it is now.
     pub pool: Pool,
-    /// The announcements to make.
-    pub said: Vec<Announcement>,
+    /// The events to record.
+    pub events: Vec<PoolEvent>,
     /// The configuration that was stored or restored, if one was: the watch may be behind.
     pub stored: Option<ConfigMeta>,
     /// How the last rendering ended, where there was one.
@@ -115,10 +115,11 @@ pub struct RenderOutcome {
     pub waits: Option<String>,
 }
 
-/// Renders where something changed since `last`, stores the result and names it in the pool.
+/// Renders where something changed since the rendering in `cache`, stores the result and names it
+/// in the pool.
 ///
-/// What is wrong with the sources is an outcome, kept in `last`; it is tried again when one of them
-/// changes.
+/// What is wrong with the sources is an outcome, kept in `cache`; it is tried again when one of
+/// them changes.
 ///
 /// # Errors
 /// Those of the API server that may pass, so that the pool is reconciled again.
@@ -126,13 +127,13 @@ pub async fn reconcile(
     requests: &Requests,
     snapshot: &Snapshot,
     pool: Pool,
-    last: &mut Option<Last>,
+    cache: &mut Option<RenderCache>,
 ) -> Result<RenderOutcome, wire::Error> {
     let mut outcome = RenderOutcome {
         pool,
-        said: Vec::new(),
+        events: Vec::new(),
         stored: None,
-        result: last.as_ref().map(|last| last.outcome.clone()),
+        result: cache.as_ref().map(|cache| cache.outcome.clone()),
         waits: None,
     };
     if outcome.pool.view.is_deleted {
@@ -149,25 +150,25 @@ pub async fn reconcile(
             return Ok(outcome);
         }
         Preparation::Impossible(why) => {
-            // Nothing was asked of anybody to find that out, so it needs no remembering.
+            // That took no request, so it needs no remembering.
             outcome.result = Some(failed(&outcome.pool, &why));
             return Ok(outcome);
         }
         Preparation::SelectingAll => {
-            outcome.said.push(Announcement::SelectingAll {
+            outcome.events.push(PoolEvent::SelectingAll {
                 what: "machineconfigs",
             });
             return Ok(outcome);
         }
         Preparation::Inputs(inputs) => inputs,
     };
-    if last
+    if cache
         .as_ref()
-        .is_some_and(|last| last.stands(&inputs, snapshot))
+        .is_some_and(|cache| cache.is_current(&inputs, snapshot))
     {
         return Ok(outcome);
     }
-    let warned = last.as_ref().map(|last| last.warned.clone());
+    let warned = cache.as_ref().map(|cache| cache.warned.clone());
     let warned = warned.unwrap_or_default();
     let rendered = match make(requests, &outcome.pool, &inputs).await {
         Ok(rendered) => rendered,
@@ -177,9 +178,9 @@ pub async fn reconcile(
             let again = is_rejected.then(|| Instant::now() + REFUSED);
             let result = failed(&outcome.pool, &Chain(&failure).to_string());
             outcome.result = Some(result.clone());
-            *last = Some(Last {
+            *cache = Some(RenderCache {
                 again,
-                ..Last::failed(inputs, result, warned)
+                ..RenderCache::failed(inputs, result, warned)
             });
             return Ok(outcome);
         }
@@ -188,9 +189,9 @@ pub async fn reconcile(
         Ok(Ok(state)) => {
             inputs.target = Some((rendered.name.clone(), true));
             outcome.result = Some(RenderResult::Rendered);
-            outcome.said.extend(warnings(&rendered, &inputs, &warned));
+            outcome.events.extend(warnings(&rendered, &inputs, &warned));
             let warned = inputs.sources.clone();
-            *last = Some(Last {
+            *cache = Some(RenderCache {
                 inputs,
                 outcome: RenderResult::Rendered,
                 is_image_overridden: rendered.image_overridden_by.is_some(),
@@ -203,33 +204,33 @@ pub async fn reconcile(
         Ok(Err(refused)) => {
             let result = failed(&outcome.pool, &refused.why);
             outcome.result = Some(result.clone());
-            outcome.said.push(Announcement::Refused {
+            outcome.events.push(PoolEvent::Refused {
                 message: refused.why,
             });
-            *last = Some(Last {
+            *cache = Some(RenderCache {
                 object: Some((rendered.name, refused.state)),
-                ..Last::failed(inputs, result, warned)
+                ..RenderCache::failed(inputs, result, warned)
             });
             Ok(outcome)
         }
         Err(error) if error.is_transient() => Err(error),
         Err(error) => {
-            // Refused for good: what refuses may change without the sources changing, so it is
-            // tried again with the next look.
+            // Refused for good: what refuses may change without the sources changing, so the next
+            // reconcile tries again.
             outcome.result = Some(failed(&outcome.pool, &Chain(&error).to_string()));
-            *last = None;
+            *cache = None;
             Ok(outcome)
         }
     }
 }
 
-/// What is not understood in sources that are new, or were changed since that was said last. It may
-/// change nothing that is rendered.
+/// Warnings about sources that are new, or changed since their warnings were last recorded. Such a
+/// change may alter nothing that is rendered.
 fn warnings(
     rendered: &Rendered,
     inputs: &Inputs,
     warned: &[SourceVersion],
-) -> impl Iterator<Item = Announcement> {
+) -> impl Iterator<Item = PoolEvent> {
     let new = inputs
         .sources
         .iter()
@@ -238,7 +239,7 @@ fn warnings(
     let warnings = rendered.warnings.iter();
     warnings
         .filter(move |(source, _)| new.contains(source.as_str()))
-        .map(|(source, warning)| Announcement::Warned {
+        .map(|(source, warning)| PoolEvent::Warned {
             source: source.clone(),
             warning: warning.to_string(),
         })

@@ -43,13 +43,13 @@ pub(crate) async fn reconcile_kept(
     context: &Context,
     settled: &Mutex<Option<SettingsMeta>>,
 ) -> Result<Next, wire::Error> {
-    let known = match context.store.settings.get(machine_configuration::NAME) {
-        Some(known) => known,
+    let stored = match context.store.settings.get(machine_configuration::NAME) {
+        Some(stored) => stored,
         None => match context.requests.create_settings().await? {
             Some(created) => {
                 tracing::info!("made the cluster's settings");
-                let known = WatchEvent::Applied(created.clone());
-                context.store.settings.apply(known);
+                let event = WatchEvent::Applied(created.clone());
+                context.store.settings.apply(event);
                 Arc::new(created)
             }
             // The cluster has no such kind, or another one was faster: the watch tells.
@@ -57,7 +57,7 @@ pub(crate) async fn reconcile_kept(
         },
     };
     let settled = || lock(settled);
-    if settled().as_ref() == Some(known.as_ref()) {
+    if settled().as_ref() == Some(stored.as_ref()) {
         return Ok(Next::Settled);
     }
     let now = context.now();
@@ -136,12 +136,12 @@ pub fn status(settings: &MachineConfiguration, now: Timestamp) -> MachineConfigu
     status
 }
 
-fn merged(asked: Option<&NodeDisruptionPolicy>) -> Result<Policies, Vec<Error>> {
-    let asked = serde_json::to_value(asked).map_err(|error| {
+fn merged(policy: Option<&NodeDisruptionPolicy>) -> Result<Policies, Vec<Error>> {
+    let policy = serde_json::to_value(policy).map_err(|error| {
         let (field, why) = (String::new(), error.to_string());
         vec![Error { field, why }]
     })?;
-    merge(&asked)
+    merge(&policy)
 }
 
 /// What is wrong, in one line.
@@ -163,8 +163,8 @@ fn newly_degraded<'a>(
     after: &'a MachineConfigurationStatus,
 ) -> Option<&'a str> {
     let now = degraded(after)?;
-    let known = before.and_then(degraded);
-    (known != Some(now)).then_some(now)
+    let before = before.and_then(degraded);
+    (before != Some(now)).then_some(now)
 }
 
 fn degraded(status: &MachineConfigurationStatus) -> Option<&str> {

@@ -1,16 +1,16 @@
-//! What is known of the cluster, kept up to date.
+//! Caches of the cluster's objects, kept up to date by watches and responses.
 //!
-//! - [`foreign`]: kinds that nothing here handles
+//! - [`unhandled`]: kinds that Slipway does not implement
 //! - [`generators`]: objects that MachineConfigs are generated from
 //! - [`node_objects`]: what is kept of MachineConfigNodes
 //! - [`release_maps`]: the `ConfigMap`s by which a release names its images
 //! - [`daemons`]: the DaemonSet of the node daemons
 
 pub mod daemons;
-pub mod foreign;
 pub mod generators;
 pub mod node_objects;
 pub mod release_maps;
+pub mod unhandled;
 
 use std::sync::Arc;
 
@@ -30,10 +30,10 @@ use pool::node::NodeView;
 use pool::view::PoolView;
 
 use self::daemons::DaemonRollout;
-use self::foreign::{ForeignCaches, ForeignTables};
 use self::generators::{SettingCaches, SettingTables};
 use self::node_objects::{LostObjects, MachineConfigNodes};
 use self::release_maps::OS_IMAGE;
+use self::unhandled::{UnhandledCaches, UnhandledTables};
 use crate::configs::ConfigMeta;
 use crate::version::ReleaseVersion;
 
@@ -117,8 +117,8 @@ impl CachedKind for Configs {
     }
 }
 
-/// Metadata of the cluster's settings: they are read whole when they changed, so that a form of
-/// them that is not known keeps nothing else from working.
+/// Metadata of the cluster's settings: they are read whole when they changed, so that an unknown
+/// form of them keeps nothing else from working.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettingsMeta {
     /// Name.
@@ -248,7 +248,7 @@ impl KeptPart for PullSecretPart {
     }
 }
 
-/// All that is known at one moment. Cheap to clone.
+/// All cached objects at one moment. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
     /// Pools.
@@ -268,7 +268,7 @@ pub struct Snapshot {
     /// By what nodes pull images.
     pub pull_secrets: Table<PartOf<PullSecretPart>>,
     /// Objects of kinds that nothing here handles.
-    pub foreign: ForeignTables,
+    pub unhandled: UnhandledTables,
     /// Objects that MachineConfigs are generated from.
     pub generators: SettingTables,
     /// Version of this controller's release.
@@ -282,8 +282,8 @@ impl Snapshot {
     pub fn views_with(&self, pool: &PoolView) -> Vec<PoolView> {
         self.pools
             .values()
-            .map(|known| &known.view)
-            .filter(|known| known.name != pool.name)
+            .map(|other| &other.view)
+            .filter(|other| other.name != pool.name)
             .chain([pool])
             .cloned()
             .collect()
@@ -323,7 +323,7 @@ impl Snapshot {
     }
 }
 
-/// The caches that watches and answers keep up to date. Its clones are one.
+/// The caches that watches and responses keep up to date. Its clones are one.
 #[derive(Debug, Clone, Default)]
 pub struct Store {
     /// Pools.
@@ -347,7 +347,7 @@ pub struct Store {
     /// By what nodes pull images.
     pub pull_secrets: Cache<PartOf<PullSecretPart>>,
     /// Objects of kinds that nothing here handles.
-    pub foreign: ForeignCaches,
+    pub unhandled: UnhandledCaches,
     /// Objects that MachineConfigs are generated from.
     pub generators: SettingCaches,
     /// The ConfigMap that names the release's OS image.
@@ -368,7 +368,7 @@ impl Store {
         self.version.is_of_a_release() && self.os_image.get(OS_IMAGE).is_some()
     }
 
-    /// What is known now.
+    /// The cached objects.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot {
             pools: self.pools.table(),
@@ -379,7 +379,7 @@ impl Store {
             policies: self.policies.table(),
             schedulers: self.schedulers.table(),
             pull_secrets: self.pull_secrets.table(),
-            foreign: self.foreign.tables(),
+            unhandled: self.unhandled.tables(),
             generators: self.generators.tables(),
             version: self.version.clone(),
             has_release: self.has_release(),

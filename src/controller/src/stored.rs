@@ -22,23 +22,23 @@ pub struct ObjectState {
 
 impl ObjectState {
     /// The state of an object.
-    pub fn of(known: &ConfigMeta) -> Self {
+    pub fn of(config: &ConfigMeta) -> Self {
         Self {
-            uid: known.uid.clone(),
-            generation: known.generation,
-            pool: known.pool.clone(),
+            uid: config.uid.clone(),
+            generation: config.generation,
+            pool: config.pool.clone(),
         }
     }
 }
 
 /// Whether an object belongs to a pool: the pool is its controller.
-pub(crate) fn is_of(known: &ConfigMeta, pool: &PoolView) -> bool {
-    known.pool.as_ref() == Some(&pool.uid)
+pub(crate) fn is_of(config: &ConfigMeta, pool: &PoolView) -> bool {
+    config.pool.as_ref() == Some(&pool.uid)
 }
 
 /// Whether an object was changed since it was made. A change of its metadata is none.
-pub(crate) fn was_edited(known: &ConfigMeta) -> bool {
-    known.generation.is_some_and(|generation| generation > 1)
+pub(crate) fn was_edited(config: &ConfigMeta) -> bool {
+    config.generation.is_some_and(|generation| generation > 1)
 }
 
 /// The check of a pool's target that was done last.
@@ -58,18 +58,18 @@ pub struct CheckedTarget {
 pub(crate) async fn hold(
     requests: &Requests,
     pool: &PoolView,
-    known: Option<&ConfigMeta>,
+    config: Option<&ConfigMeta>,
     checked: &mut Option<CheckedTarget>,
 ) -> Result<Option<Hold>, wire::Error> {
-    let Some(known) = known.filter(|known| is_suspect(known, pool)) else {
+    let Some(config) = config.filter(|config| is_suspect(config, pool)) else {
         return Ok(None);
     };
-    let state = ObjectState::of(known);
-    let is_known = |last: &&CheckedTarget| last.name == known.name && last.state == state;
+    let state = ObjectState::of(config);
+    let is_known = |last: &&CheckedTarget| last.name == config.name && last.state == state;
     let is_as_rendered = if let Some(last) = checked.as_ref().filter(is_known) {
         last.is_as_rendered
     } else {
-        let Some(config) = requests.read_config(&known.name).await? else {
+        let Some(config) = requests.read_config(&config.name).await? else {
             return Ok(None);
         };
         is_as_rendered(
@@ -78,19 +78,19 @@ pub(crate) async fn hold(
         )
     };
     *checked = Some(CheckedTarget {
-        name: known.name.clone(),
+        name: config.name.clone(),
         state,
         is_as_rendered,
     });
     Ok((!is_as_rendered).then(|| Hold::ConfigChanged {
-        config: known.name.clone(),
+        config: config.name.clone(),
     }))
 }
 
 /// Whether the content of an object with a rendered name has to be looked at. A person may name a
 /// configuration of any other name in a pool.
-fn is_suspect(known: &ConfigMeta, pool: &PoolView) -> bool {
-    is_rendered_name(&pool.name, &known.name) && (was_edited(known) || !is_of(known, pool))
+fn is_suspect(config: &ConfigMeta, pool: &PoolView) -> bool {
+    is_rendered_name(&pool.name, &config.name) && (was_edited(config) || !is_of(config, pool))
 }
 
 #[cfg(test)]
@@ -105,7 +105,7 @@ mod tests {
         let (cluster, _, target) = settled();
         let snapshot = cluster.snapshot();
         let pool = &snapshot.pools.get("worker").unwrap().view;
-        let known = |name: &str, generation: i64, uid: &str| {
+        let config = |name: &str, generation: i64, uid: &str| {
             let owner = json!([{
                 "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfigPool",
                 "name": "worker", "uid": uid, "controller": true
@@ -121,8 +121,8 @@ mod tests {
             ("rendered-worker-by-hand", 2, "another", false),
         ];
         for (name, generation, uid, is_looked_at) in table {
-            let known = known(name, generation, uid);
-            assert_eq!(is_suspect(&known, pool), is_looked_at, "{known:?}");
+            let config = config(name, generation, uid);
+            assert_eq!(is_suspect(&config, pool), is_looked_at, "{config:?}");
         }
     }
 }

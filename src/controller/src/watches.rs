@@ -115,7 +115,7 @@ pub fn watch_all(operator: Operator<Work>, store: &Store, duties: Duties) -> Ope
     if duties.has_pools() {
         operator = watch_nodes(operator, store);
         operator = store.generators.watch(operator);
-        operator = store.foreign.watch(operator);
+        operator = store.unhandled.watch(operator);
     }
     store.generators.watch_streams(operator)
 }

@@ -22,8 +22,8 @@ use release::graph::{Graph, Ordering, Run, Task};
 use release::inventory::Entry;
 use tokio::sync::{Semaphore, watch};
 
-use crate::hands::{Hands, Listings};
 use crate::payload::ReleaseFiles;
+use crate::requests::{Listings, ObjectRequests};
 use crate::watches::OperatorView;
 use version_update::builder::{self, Injected};
 use version_update::failure::Failure;
@@ -43,9 +43,9 @@ fn workers(ordering: Ordering, width: usize) -> usize {
 
 /// What the engine shares with the status.
 #[derive(Debug, Clone, Default)]
-pub struct Shared(Arc<Mutex<Report>>);
+pub struct SharedReport(Arc<Mutex<Report>>);
 
-impl Shared {
+impl SharedReport {
     /// The report.
     pub fn lock(&self) -> MutexGuard<'_, Report> {
         // Nothing panics while it is held; a poisoned lock still holds a whole report.
@@ -69,11 +69,11 @@ pub struct Context {
 /// Applies releases.
 #[derive(Debug)]
 pub struct Engine {
-    hands: Hands,
+    requests: ObjectRequests,
     operators: Cache<PartOf<OperatorView>>,
     /// Changes with each operator that does.
     changes: watch::Receiver<()>,
-    shared: Shared,
+    shared: SharedReport,
     rewrites: Counter,
 }
 
@@ -94,17 +94,17 @@ struct Pass<'a> {
 }
 
 impl Engine {
-    /// Acts by `hands`, reads `operators`, and is woken by `changes`. Counts in `rewrites` what it
-    /// puts back.
+    /// Acts by `requests`, reads `operators`, and is woken by `changes`. Counts in `rewrites` what
+    /// it puts back.
     pub const fn new(
-        hands: Hands,
+        requests: ObjectRequests,
         operators: Cache<PartOf<OperatorView>>,
         changes: watch::Receiver<()>,
-        shared: Shared,
+        shared: SharedReport,
         rewrites: Counter,
     ) -> Self {
         Self {
-            hands,
+            requests,
             operators,
             changes,
             shared,
@@ -118,8 +118,8 @@ impl Engine {
     }
 
     /// Requests that belong to no manifest.
-    pub const fn hands(&self) -> &Hands {
-        &self.hands
+    pub const fn requests(&self) -> &ObjectRequests {
+        &self.requests
     }
 
     /// Applies `entries`. True if all are done; else the report says why not.

@@ -1,4 +1,4 @@
-//! What is said in events of the ClusterVersion: the steps to another release.
+//! Events of the ClusterVersion: the steps to another release.
 
 use api::config::{ClusterVersion, cluster_version};
 use cluster::events::{EventSubject, Recorder, Severity};
@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use version_update::acceptance::VersionEvent;
 
 /// Severity, reason and message.
-fn said(event: &VersionEvent) -> (Severity, &'static str, &str) {
+fn parts(event: &VersionEvent) -> (Severity, &'static str, &str) {
     use Severity::{Normal, Warning};
     match event {
         VersionEvent::Retrieving(text) => (Normal, "RetrievePayload", text),
@@ -30,7 +30,7 @@ pub fn say(event: &VersionEvent, recorder: &Recorder, object: &ClusterVersion, n
         name: cluster_version::NAME.to_owned(),
         uid: object.metadata.uid.clone().unwrap_or_default(),
     };
-    let (severity, reason, message) = said(event);
+    let (severity, reason, message) = parts(event);
     tracing::info!(message_id = reason, message, "event");
     recorder.say(&subject, severity, reason, message, now);
 }

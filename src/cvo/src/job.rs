@@ -225,7 +225,7 @@ mod tests {
 
     use super::*;
 
-    /// The state of the pull is said. Row 12 of `docs/reference/known-weaknesses.md`, "Version
+    /// The state of the pull is reported. Row 12 of `docs/reference/known-weaknesses.md`, "Version
     /// operator".
     #[test]
     fn state_of_the_pull_is_said() {

@@ -5,7 +5,7 @@
 //! - [`cli`], [`process`]: the command line, one process
 //! - [`payload`]: the files of a release in a directory
 //! - [`engine`]: one pass over a release
-//! - [`hands`], `request_failure`: requests, what is remembered of their responses, and what one
+//! - [`requests`], `request_failure`: requests, what is remembered of their responses, and what one
 //!   that failed means
 //! - [`verifier`], `outbound`: whether another release is signed; requests to servers outside
 //! - [`retrieval`], [`retrieval_job`]: how another release comes to this program's disk
@@ -19,7 +19,6 @@ pub mod authorities;
 pub mod cli;
 pub mod engine;
 pub mod events;
-pub mod hands;
 pub mod job;
 pub mod metrics;
 mod outbound;
@@ -29,6 +28,7 @@ pub mod reconcile;
 pub mod rehearsal;
 pub mod render_job;
 mod request_failure;
+pub mod requests;
 pub mod retrieval;
 pub mod retrieval_job;
 pub mod verifier;

@@ -1,7 +1,7 @@
 //! The version operator's own metrics, under the names that dashboards and telemetry of OpenShift
 //! read; the operator adds those of its loop.
 //!
-//! Series follow objects: they are printed from what is known when they are asked for.
+//! Series follow objects: they are printed from the caches at each request.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,7 +14,7 @@ use cluster::cache::{Cache, TableChange};
 use jiff::Timestamp;
 use operator::watch::kept::{Kept, PartOf};
 
-use crate::engine::Shared;
+use crate::engine::SharedReport;
 use crate::watches::{ClusterVersions, OperatorView};
 use version_update::risk::Exposure;
 use version_update::series::{
@@ -22,12 +22,12 @@ use version_update::series::{
     up_of_version,
 };
 
-/// What is known besides objects.
+/// What series show besides objects.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MetricsFacts {
-    /// When the update service answered last.
+    /// When the update service responded last.
     pub retrieved: Option<Timestamp>,
-    /// The service that is asked; empty for the default one.
+    /// The update service; empty for the default one.
     pub upstream: String,
     /// Whether each risk applies, by name.
     pub risks: BTreeMap<String, Exposure>,
@@ -54,7 +54,7 @@ type Transitions = BTreeMap<(String, String), (ConditionStatus, u64)>;
 pub struct VersionMetrics {
     versions: Cache<ClusterVersions>,
     operators: Cache<PartOf<OperatorView>>,
-    shared: Shared,
+    shared: SharedReport,
     facts: Mutex<MetricsFacts>,
     transitions: Mutex<Transitions>,
     /// Writes while the release is there: one that grows is a quarrel with another writer.
@@ -66,7 +66,7 @@ impl VersionMetrics {
     pub fn new(
         versions: Cache<ClusterVersions>,
         operators: Cache<PartOf<OperatorView>>,
-        shared: Shared,
+        shared: SharedReport,
     ) -> Self {
         Self {
             versions,
@@ -90,7 +90,7 @@ impl VersionMetrics {
         registry
     }
 
-    /// Replaces what is known besides objects.
+    /// Replaces what series show besides objects.
     pub fn set(&self, facts: MetricsFacts) {
         *lock(&self.facts) = facts;
     }
@@ -101,7 +101,7 @@ impl VersionMetrics {
     }
 
     /// Counts the conditions of operators that changed. What is listed at the start is the state
-    /// before; a later list is compared with what was known.
+    /// before; a later list is compared with the one before.
     pub fn observe(&self, change: &TableChange<Kept<OperatorView>>) {
         let mut transitions = lock(&self.transitions);
         match change {
@@ -274,9 +274,9 @@ fn count(transitions: &mut Transitions, operator: &Kept<OperatorView>) {
     for condition in &operator.status.conditions {
         let r#type = condition.r#type.as_str().to_owned();
         let key = (operator.name.clone(), r#type);
-        let known = transitions.entry(key).or_insert((condition.status, 0));
-        if known.0 != condition.status {
-            *known = (condition.status, known.1 + 1);
+        let last = transitions.entry(key).or_insert((condition.status, 0));
+        if last.0 != condition.status {
+            *last = (condition.status, last.1 + 1);
         }
     }
 }

@@ -17,10 +17,10 @@ use tokio::sync::watch;
 
 use crate::authorities::{self, AUTHORITIES};
 use crate::cli::VersionOperatorOptions;
-use crate::engine::{Engine, Shared};
-use crate::hands::Hands;
+use crate::engine::{Engine, SharedReport};
 use crate::metrics::VersionMetrics;
-use crate::reconcile::{VersionCaches, VersionOperator, VersionWork, Voice};
+use crate::reconcile::{Reporters, VersionCaches, VersionOperator, VersionWork};
+use crate::requests::ObjectRequests;
 use version_update::preflight;
 use version_update::upgradeable::{ACKS, GATES};
 
@@ -30,7 +30,7 @@ const USER_AGENT: &str = concat!("cvo/", env!("CARGO_PKG_VERSION"));
 /// A pass ends within two intervals; one that takes longer is stuck.
 const STUCK_AFTER: Duration = Duration::from_mins(20);
 
-/// Runs until it is asked to stop, or the lease is lost.
+/// Runs until a signal ends it, or the lease is lost.
 ///
 /// # Errors
 /// Bad credentials, a taken address, a lost lease: a new process starts over better than this one.
@@ -43,7 +43,7 @@ pub async fn start(options: VersionOperatorOptions, log: Log) -> anyhow::Result<
     let (gates, acks) = (Cache::default(), Cache::default());
     let bundles = Cache::<PartOf<ConfigMapData>>::default();
     let (waker, changes) = watch::channel(());
-    let shared = Shared::default();
+    let shared = SharedReport::default();
     let metrics = Arc::new(VersionMetrics::new(
         versions.clone(),
         operators.clone(),
@@ -59,26 +59,26 @@ pub async fn start(options: VersionOperatorOptions, log: Log) -> anyhow::Result<
             .await?;
     }
     let engine = Engine::new(
-        Hands::new(Arc::clone(&access)),
+        ObjectRequests::new(Arc::clone(&access)),
         operators.clone(),
         changes,
         shared.clone(),
         metrics.rewrites.clone(),
     );
-    // Also when all were read anew: a pass that waits for one must see it.
+    // Also when all were read again: a pass that waits for one must see it.
     let counting = Arc::clone(&metrics);
     operators.listen(move |change| {
         counting.observe(change);
         waker.send_replace(());
     });
-    // Also when all were read anew. The listener keeps the cache as long as the process runs.
+    // Also when all were read again. The listener keeps the cache as long as the process runs.
     let read = bundles.clone();
     bundles.listen(move |_| {
         let (_, name) = AUTHORITIES;
         let map = read.get(name);
         authorities::learn(&clients, map.as_ref().map(|map| &map.part));
     });
-    let known = shared.clone();
+    let report = shared.clone();
     let caches = VersionCaches {
         versions: versions.clone(),
         operators: operators.clone(),
@@ -91,7 +91,7 @@ pub async fn start(options: VersionOperatorOptions, log: Log) -> anyhow::Result<
         options.settings,
         caches,
         engine,
-        Voice { metrics, recorder },
+        Reporters { metrics, recorder },
         operator.waker(),
         Timestamp::now,
     );
@@ -102,7 +102,7 @@ pub async fn start(options: VersionOperatorOptions, log: Log) -> anyhow::Result<
         .serve(server, registry)
         .watch(&versions, WatchScope::cluster(), work_of)
         .watch(&operators, WatchScope::cluster(), move |_, _| {
-            if known.lock().shown().is_empty() {
+            if report.lock().shown().is_empty() {
                 Wake::Keys(vec![VersionWork::Status])
             } else {
                 // A pass that has failed may go on now.
@@ -125,10 +125,10 @@ fn status<T>(_: Option<&T>, _: Option<&T>) -> Wake<VersionWork> {
 fn work_of(before: Option<&ClusterVersion>, after: Option<&ClusterVersion>) -> Wake<VersionWork> {
     let generation =
         |object: Option<&ClusterVersion>| object.map(|object| object.metadata.generation);
-    let asked =
+    let request =
         |object: Option<&ClusterVersion>| object.and_then(preflight::request).map(str::to_owned);
     let is_open = |object: Option<&ClusterVersion>| object.is_some_and(preflight::is_open);
-    if asked(before) != asked(after) || (is_open(after) && !is_open(before)) {
+    if request(before) != request(after) || (is_open(after) && !is_open(before)) {
         Wake::Keys(vec![VersionWork::Preflight, VersionWork::Status])
     } else if generation(before) == generation(after) {
         Wake::Keys(vec![VersionWork::Status])

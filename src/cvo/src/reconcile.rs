@@ -1,4 +1,4 @@
-//! The version operator as a controller: keys accept the release that is asked for, apply it, ask
+//! The version operator as a controller: keys accept the requested release, apply it, ask
 //! for updates, evaluate their risks, and write the status.
 //!
 //! - `acceptance`: another release on its way to the one that is applied
@@ -40,7 +40,7 @@ use serde_json::json;
 use tokio::time::Instant;
 use web::prometheus::MetricsServer;
 
-use self::recording::KnownRecord;
+use self::recording::LastRecord;
 use self::releases::Releases;
 use crate::engine::Engine;
 use crate::metrics::VersionMetrics;
@@ -52,13 +52,13 @@ use version_update::builder;
 use version_update::failure::Failure;
 use version_update::release_state::ReleaseOnDisk;
 
-/// How often the status is made anew while a release is applied. It is written if it differs.
+/// How often the status is computed while a release is applied. It is written if it differs.
 const TICK: Duration = Duration::from_secs(1);
 
 /// What is reconciled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum VersionWork {
-    /// The release that is asked for.
+    /// The requested release.
     Request,
     /// The release.
     Release,
@@ -104,11 +104,11 @@ pub struct VersionOperatorSettings {
     pub inventory: Option<String>,
     /// How other releases are retrieved.
     pub retrieval: RetrievalSettings,
-    /// Who is asked about updates.
+    /// Sources of updates.
     pub advice: AdviceSettings,
 }
 
-/// Who is asked about updates and their risks.
+/// Sources of updates and their risks.
 #[derive(Debug, Clone, Default)]
 pub struct AdviceSettings {
     /// The update service in place of the ClusterVersion's.
@@ -136,7 +136,7 @@ pub struct VersionCaches {
     pub operators: Cache<PartOf<OperatorView>>,
     /// The ConfigMap in which a release asks administrators for something.
     pub gates: Cache<PartOf<ConfigMapData>>,
-    /// The ConfigMap in which they answer.
+    /// The ConfigMap in which they acknowledge it.
     pub acks: Cache<PartOf<ConfigMapData>>,
 }
 
@@ -160,7 +160,7 @@ pub struct VersionOperator {
 
 /// Metrics and events, which people read besides the status.
 #[derive(Debug)]
-pub struct Voice {
+pub struct Reporters {
     /// Metrics.
     pub metrics: Arc<VersionMetrics>,
     /// Events.
@@ -172,17 +172,17 @@ pub struct Voice {
 struct Written {
     /// When the status was.
     status: Option<Instant>,
-    record: KnownRecord,
+    record: LastRecord,
 }
 
 impl VersionOperator {
-    /// Applies the release of `settings` by `engine`, and tells people by `voice`.
+    /// Applies the release of `settings` by `engine`, and reports by `reporters`.
     pub fn new(
         access: Arc<Access>,
         settings: VersionOperatorSettings,
         caches: VersionCaches,
         engine: Engine,
-        voice: Voice,
+        reporters: Reporters,
         waker: Waker<VersionWork>,
         now: fn() -> Timestamp,
     ) -> Self {
@@ -192,8 +192,8 @@ impl VersionOperator {
             settings,
             caches,
             engine,
-            metrics: voice.metrics,
-            recorder: voice.recorder,
+            metrics: reporters.metrics,
+            recorder: reporters.recorder,
             waker,
             now,
             advised: Mutex::default(),
@@ -259,7 +259,7 @@ impl Reconcile for VersionOperator {
         match key {
             VersionWork::Request => self.accept().await,
             VersionWork::Release => self.apply().await,
-            VersionWork::Advice => self.advise().await,
+            VersionWork::Advice => self.retrieve_updates().await,
             VersionWork::Risks => self.evaluate().await,
             VersionWork::Preflight => Box::pin(self.preflight()).await,
             VersionWork::Status => self.report().await,

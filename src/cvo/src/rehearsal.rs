@@ -2,7 +2,7 @@
 //! its turn in an update.
 //!
 //! The pool is named the configuration, the controller names it to a node, and the node's daemon
-//! answers. What was made for it is removed at the end.
+//! reports the outcome. What was made for it is removed at the end.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -27,7 +27,7 @@ const LOOK: Duration = Duration::from_secs(5);
 
 /// What a node reports of a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Answer {
+enum NodeReport {
     /// No node is named it.
     NoNode,
     /// This one is at it.
@@ -38,24 +38,24 @@ enum Answer {
     Failed(String, String),
 }
 
-/// Reads the answer of the node that is named a configuration.
-fn answer(config: &str, nodes: &[ObjectHead]) -> Answer {
+/// Reads the report of the node that is named a configuration.
+fn report_of(config: &str, nodes: &[ObjectHead]) -> NodeReport {
     let text = |node: &ObjectHead, key: &str| {
         let value = node.annotations.get(key).and_then(Value::as_str);
         value.unwrap_or_default().to_owned()
     };
     let is_named = |node: &&ObjectHead| text(node, annotation::NEXT_CONFIG) == config;
     let Some(node) = nodes.iter().find(is_named) else {
-        return Answer::NoNode;
+        return NodeReport::NoNode;
     };
     if text(node, annotation::FETCHED) == config {
-        return Answer::Done(node.name.clone());
+        return NodeReport::Done(node.name.clone());
     }
     match text(node, annotation::NOT_FETCHED).split_once(": ") {
         Some((failed, cause)) if failed == config => {
-            Answer::Failed(node.name.clone(), cause.to_owned())
+            NodeReport::Failed(node.name.clone(), cause.to_owned())
         }
-        _ => Answer::Waiting(node.name.clone()),
+        _ => NodeReport::Waiting(node.name.clone()),
     }
 }
 
@@ -64,7 +64,7 @@ fn answer(config: &str, nodes: &[ObjectHead]) -> Answer {
 pub struct RehearsalFindings {
     /// Why nodes could not.
     pub failures: Vec<String>,
-    /// Where it is not known.
+    /// Where no node reported.
     pub not_checked: Vec<String>,
 }
 
@@ -94,23 +94,23 @@ pub async fn rehearse(
         let nodes = heads(access, &path::all::<Node>()).await?;
         let is_over = Instant::now() >= deadline;
         open.retain(|pool, config| {
-            let why = match answer(config, &nodes) {
-                Answer::Done(node) => {
+            let why = match report_of(config, &nodes) {
+                NodeReport::Done(node) => {
                     let rehearsed = pools.iter_mut().find(|one| one.pool == *pool);
                     if let Some(rehearsed) = rehearsed {
                         rehearsed.node = node;
                     }
                     return false;
                 }
-                Answer::Failed(node, cause) => {
+                NodeReport::Failed(node, cause) => {
                     findings.failures.push(format!(
                         "MachineConfigPool {pool}: node {node} cannot fetch and rehearse its \
                          configuration: {cause}"
                     ));
                     return false;
                 }
-                Answer::Waiting(node) => format!("node {node} has not ended"),
-                Answer::NoNode => "no node is at rest, or the controller names none".to_owned(),
+                NodeReport::Waiting(node) => format!("node {node} has not ended"),
+                NodeReport::NoNode => "no node is at rest, or the controller names none".to_owned(),
             };
             if is_over {
                 findings.not_checked.push(format!(
@@ -251,12 +251,12 @@ mod tests {
         };
         let fetched = json!({ "slipway.dev/fetched": "c" });
         assert_eq!(
-            answer("c", &heads(vec![head("a", &fetched)])),
-            Answer::NoNode
+            report_of("c", &heads(vec![head("a", &fetched)])),
+            NodeReport::NoNode
         );
         let at_it = json!({ "slipway.dev/next-config": "c", "slipway.dev/fetched": "b" });
         let nodes = heads(vec![head("a", &fetched), head("b", &at_it)]);
-        assert_eq!(answer("c", &nodes), Answer::Waiting("b".to_owned()));
+        assert_eq!(report_of("c", &nodes), NodeReport::Waiting("b".to_owned()));
     }
 
     #[tokio::test(start_paused = true)]

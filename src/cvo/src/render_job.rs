@@ -54,7 +54,7 @@ impl PoolSources {
         id.group == GROUP && ["MachineConfig", "MachineConfigPool"].contains(&id.kind.as_str())
     }
 
-    /// Adds an object as the API server answers it.
+    /// Adds an object as the API server returns it.
     pub fn add(&mut self, mut object: Value) {
         if let Some(fields) = object.as_object_mut() {
             fields.remove("status");
@@ -76,7 +76,7 @@ pub struct Rendering {
     pub pools: Vec<RenderedPool>,
     /// Why pools were not.
     pub failures: Vec<String>,
-    /// What cannot be known.
+    /// What cannot be checked.
     pub not_checked: Vec<String>,
 }
 
@@ -100,9 +100,9 @@ impl Rendering {
         let parsed: RenderedPools = match serde_json::from_str(message) {
             Ok(parsed) => parsed,
             Err(error) => {
-                let said: String = message.chars().take(200).collect();
+                let text: String = message.chars().take(200).collect();
                 return Self::failed(format!(
-                    "pools: the release's machine-config controller said {said:?}: {error}"
+                    "pools: the release's machine-config controller said {text:?}: {error}"
                 ));
             }
         };
@@ -135,7 +135,7 @@ impl RenderJob {
     /// Makes the Job of values.
     ///
     /// # Errors
-    /// There is none for this release; what is to be said instead.
+    /// There is none for this release; what is to be reported instead.
     pub fn plan(
         files: &ReleaseFiles,
         entries: &[&Entry],

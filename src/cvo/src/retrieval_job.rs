@@ -44,7 +44,7 @@ pub enum RetrievalJobError {
     /// One of them cannot be deleted.
     #[error("cannot delete Job {0}")]
     Delete(String, #[source] wire::Error),
-    /// It is not known which priority its pod may have.
+    /// The priority that its pod may have cannot be read.
     #[error("cannot read a PriorityClass")]
     ReadPriority(#[source] wire::Error),
     /// It went wrong.

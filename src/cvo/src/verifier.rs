@@ -35,7 +35,7 @@ const LABEL: &str = "release.openshift.io/verification-signatures";
 /// The one of them that keeps what was read from stores.
 const CACHE: &str = "signatures-managed";
 
-/// The highest number of a signature that is asked for.
+/// The highest number of a signature that is requested.
 const LAST: u32 = 9;
 
 /// Largest signature that is read.
@@ -83,7 +83,7 @@ pub enum VerifyError {
     /// The ClusterVersion has an empty list of stores.
     #[error("spec.signatureStores is empty, and no store is asked")]
     FindStores,
-    /// All was asked, and the signatures do not suffice: the image is refused.
+    /// All places were read, and the signatures do not suffice: the image is refused.
     #[error("{}", [&[why.to_string()], why.reasons.as_slice(), notes].concat().join("; "))]
     Refused {
         /// By which keyrings.
@@ -93,7 +93,7 @@ pub enum VerifyError {
     },
 }
 
-/// Why a store cannot be asked.
+/// Why a store cannot be read.
 #[derive(Debug, thiserror::Error)]
 enum StoreError {
     /// Its authority cannot be read.
@@ -143,10 +143,10 @@ impl Verifier<'_> {
         };
         notes.push(format!("ConfigMaps of {NAMESPACE}: {count} signatures"));
         let places = self.places().await?;
-        let asked = join_all(places.iter().map(|place| self.ask(place, &digest))).await;
-        for (place, (signatures, note)) in places.iter().zip(asked) {
-            let said = note.unwrap_or_else(|| format!("{} signatures", signatures.len()));
-            notes.push(format!("store {}: {said}", place.address));
+        let read = join_all(places.iter().map(|place| self.ask(place, &digest))).await;
+        for (place, (signatures, note)) in places.iter().zip(read) {
+            let text = note.unwrap_or_else(|| format!("{} signatures", signatures.len()));
+            notes.push(format!("store {}: {text}", place.address));
             found.extend(signatures);
         }
         match verify(&digest, None, &keyrings, &found, self.now) {
@@ -216,9 +216,9 @@ impl Verifier<'_> {
                 .send(&WebRequest::get(&url, REQUEST, MAX_BYTES))
                 .await
             {
-                Ok(answer) if answer.status == StatusCode::NOT_FOUND => break,
-                Ok(answer) if answer.status.is_success() => signatures.push(answer.body),
-                Ok(answer) => faults.push(format!("signature-{number}: {}", answer.status)),
+                Ok(response) if response.status == StatusCode::NOT_FOUND => break,
+                Ok(response) if response.status.is_success() => signatures.push(response.body),
+                Ok(response) => faults.push(format!("signature-{number}: {}", response.status)),
                 Err(error) => {
                     faults.push(Chain(&error).to_string());
                     // The others of a server that is out of reach are, too.
@@ -346,7 +346,7 @@ mod tests {
             trust: &trust,
             now: Timestamp::UNIX_EPOCH,
         };
-        let asked = async {
+        let reads = async {
             let places = verifier.places().await.unwrap();
             let places: Vec<(String, Option<String>)> = places
                 .into_iter()
@@ -355,7 +355,7 @@ mod tests {
             let missing = verifier.authority("one").await.unwrap_err();
             (places, missing, verifier.authority("one").await)
         };
-        let (places, missing, bundle) = script.drive(Box::pin(asked)).await;
+        let (places, missing, bundle) = script.drive(Box::pin(reads)).await;
         let of = |address: &str, authority: Option<&str>| {
             (address.to_owned(), authority.map(str::to_owned))
         };

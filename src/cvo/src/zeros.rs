@@ -7,7 +7,7 @@ use release::capability::{Capabilities, Names};
 use serde_json::{Value, json};
 use zeros::definition;
 
-use version_update::advice::Question;
+use version_update::retrieved_updates::UpdatesRequest;
 use version_update::validation::validate;
 use version_update::{overrides, risk};
 
@@ -24,17 +24,17 @@ fn made(object: Value) -> Result<String, String> {
     if !faults.is_empty() {
         return Err(faults.join("; "));
     }
-    let question = Question::of(&version, &own, None, "amd64").map_err(|none| none.message)?;
+    let request = UpdatesRequest::of(&version, &own, None, "amd64").map_err(|none| none.message)?;
     let overrides = overrides::in_force(&version, jiff::Timestamp::UNIX_EPOCH);
     let accepted: BTreeSet<String> = risk::accepted(&version.spec);
     let update = version.spec.desired_update.clone().unwrap_or_default();
-    let asked = version.spec.capabilities.unwrap_or_default();
-    let additional: Names = asked.additional_enabled_capabilities.into_iter().collect();
+    let chosen = version.spec.capabilities.unwrap_or_default();
+    let additional: Names = chosen.additional_enabled_capabilities.into_iter().collect();
     let none = Names::new();
-    let set = &asked.baseline_capability_set;
+    let set = &chosen.baseline_capability_set;
     let capabilities = Capabilities::resolve(set, &additional, &none, &none, &none);
     Ok(format!(
-        "{wanted:?} {} {question:?} {overrides:?} {accepted:?} {capabilities:?}",
+        "{wanted:?} {} {request:?} {overrides:?} {accepted:?} {capabilities:?}",
         update.force
     ))
 }

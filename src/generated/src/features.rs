@@ -27,15 +27,15 @@ pub fn config_name(pool: &str) -> String {
 pub fn gates(gate: &FeatureGate, version: &str) -> Result<BTreeMap<String, bool>, NoGates> {
     let status = gate.status.as_ref();
     let mut versions = status.into_iter().flat_map(|status| &status.feature_gates);
-    let known = versions
-        .find(|known| known.version == version)
+    let details = versions
+        .find(|details| details.version == version)
         .ok_or_else(|| NoGates(version.to_owned()))?;
     let named = |features: &[api::config::NamedFeature], is_on: bool| -> Vec<(String, bool)> {
         let names = features.iter().map(|feature| feature.name.clone());
         names.map(|name| (name, is_on)).collect()
     };
-    let mut gates = BTreeMap::from_iter(named(&known.enabled, true));
-    gates.extend(named(&known.disabled, false));
+    let mut gates = BTreeMap::from_iter(named(&details.enabled, true));
+    gates.extend(named(&details.disabled, false));
     Ok(gates)
 }
 

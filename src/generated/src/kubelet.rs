@@ -186,7 +186,7 @@ pub fn plan(configs: &[&KubeletConfig], pools: &[PoolFacts], base: &KubeletBase)
     plan
 }
 
-/// What is said of KubeletConfigs of one pool that set a field differently: to both.
+/// Remarks about KubeletConfigs of one pool that set a field differently: to both.
 fn remarks<'a>(accepted: &[Accepted<'a>]) -> Vec<(&'a str, String)> {
     let mut all = Vec::new();
     for (index, upper) in accepted.iter().enumerate() {
@@ -233,9 +233,12 @@ fn make<'a>(
     let mut made = Vec::new();
     for pool in &names.pools {
         options.check_for(pool)?;
-        let below = accepted
-            .iter()
-            .filter(|other| other.pools.iter().any(|known| known.name == pool.name));
+        let below = accepted.iter().filter(|other| {
+            other
+                .pools
+                .iter()
+                .any(|selected| selected.name == pool.name)
+        });
         let mut merged = Options::default();
         for other in below {
             merged.overlay(&other.options);

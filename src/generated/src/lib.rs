@@ -7,7 +7,7 @@
 //! - [`latency`]: how often workers report
 //! - [`naming`]: which MachineConfigs an object has, by name
 //! - [`node_settings`]: settings that all nodes share
-//! - [`object`]: a generated MachineConfig, and the status of what asked for it
+//! - [`object`]: a generated MachineConfig, and the status of the object behind it
 //! - [`features`]: feature gates of the kubelet
 //! - [`kubelet`]: options of kubelets, by KubeletConfigs
 //! - [`registries`]: image settings and mirrors

@@ -209,9 +209,9 @@ pub fn claims<'p>(
         };
         let mut claim = claim.clone();
         let others = settled.iter().filter_map(|other| {
-            let known = claims.get(*other)?.as_ref().ok()?;
-            let shares = known.shares_a_pool_with(&claim);
-            shares.then_some((known.number, objects.get(*other)?.name()))
+            let earlier = claims.get(*other)?.as_ref().ok()?;
+            let shares = earlier.shares_a_pool_with(&claim);
+            shares.then_some((earlier.number, objects.get(*other)?.name()))
         });
         let others: Vec<(u32, &str)> = others.collect();
         let result = if is_new(&index) {

@@ -21,7 +21,7 @@ pub enum Error {
         "Node.config.openshift.io cluster: spec.cgroupMode v1 is not supported: nodes have version 2 of control groups"
     )]
     CgroupV1,
-    /// Control groups of no known version.
+    /// Control groups of an unknown version.
     #[error("Node.config.openshift.io cluster: spec.cgroupMode has no mode {0:?}")]
     NoCgroupMode(String),
     /// A latency profile that there is not.

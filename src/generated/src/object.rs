@@ -1,4 +1,4 @@
-//! A generated MachineConfig, and the status of the object that asked for it.
+//! A generated MachineConfig, and the status of the object that it is generated for.
 
 use api::machineconfiguration::{
     MachineConfigSpec, SettingCondition, SettingConditionType, annotation, label,
@@ -157,7 +157,7 @@ pub struct SettingOutcome<E> {
     pub suffix: Option<String>,
     /// Names of its MachineConfigs, which are its finalizers.
     pub configs: Vec<String>,
-    /// What is said behind `Success`.
+    /// What the message has behind `Success`.
     pub remarks: Vec<String>,
     /// Whether it is followed, or why not.
     pub result: Result<(), E>,
@@ -178,10 +178,10 @@ pub fn conditions(
     let legacy = if refusal.is_none() { Success } else { Failure };
     let mut kept: Vec<SettingCondition> = before
         .iter()
-        .filter(|known| (accepts && known.r#type == Accepted) || known.r#type == legacy)
+        .filter(|one| (accepts && one.r#type == Accepted) || one.r#type == legacy)
         .cloned()
         .collect();
-    kept.sort_by_key(|known| known.r#type != Accepted);
+    kept.sort_by_key(|one| one.r#type != Accepted);
     let message = match refusal {
         // The first word is what clients know.
         None => [&["Success".to_owned()], remarks].concat().join("; "),
@@ -286,8 +286,8 @@ mod tests {
                 ("Success", true, "Success", first)
             ])
         );
-        let said = ["one".to_owned(), "two".to_owned()];
-        let remarked = conditions(&good, true, (None, &said), at(second));
+        let remarks = ["one".to_owned(), "two".to_owned()];
+        let remarked = conditions(&good, true, (None, &remarks), at(second));
         assert_eq!(remarked[0].message, "Success; one; two");
         assert_eq!(
             remarked[0].last_transition_time,

@@ -60,7 +60,7 @@ pub enum Error {
     NamespacePolicy(String, #[source] PolicyError),
 }
 
-/// What is asked of the container runtimes of a cluster.
+/// The settings of the container runtimes of a cluster.
 #[derive(Debug, Clone, Default)]
 pub struct RegistryFacts<'a> {
     /// Image `cluster`.
@@ -84,8 +84,8 @@ pub fn config_name(pool: &str) -> String {
     format!("99-{pool}-generated-registries")
 }
 
-/// Makes the MachineConfigs of the built-in pools; none where nothing is asked for. A custom pool
-/// has the workers'.
+/// Makes the MachineConfigs of the built-in pools; none where no setting needs one. A custom
+/// pool has the workers'.
 ///
 /// Source: `docs/reference/controller.md`, "Registries".
 ///

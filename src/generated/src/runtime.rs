@@ -112,7 +112,7 @@ pub fn plan(
     candidates.retain(|(config, _)| config.metadata.deletion_timestamp.is_none());
     candidates.sort_by_key(|(_, names)| names.as_ref().map_or(u32::MAX, |names| names.number));
     let mut plan = RuntimePlan::default();
-    // What each pool's storage was asked for so far.
+    // The storage settings of each pool so far.
     let mut below: BTreeMap<String, Storage> = BTreeMap::new();
     for (config, names) in candidates {
         let suffix = names.as_ref().ok().map(NamedPools::suffix);
@@ -135,7 +135,7 @@ pub fn plan(
     plan
 }
 
-/// What is asked of `storage.conf`.
+/// The settings for `storage.conf`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Storage {
     overlay_bytes: Option<i128>,
@@ -163,13 +163,13 @@ fn make(
 ) -> Result<Vec<GeneratedConfig>, Error> {
     let options = &config.spec.container_runtime_config;
     let own = drop_ins(options)?;
-    let asked = storage_of(options)?;
+    let own_storage = storage_of(options)?;
     let mut made = Vec::new();
     for pool in &names.pools {
         let mut files = own.clone();
-        if asked != Storage::default() {
+        if own_storage != Storage::default() {
             let mut merged = below.get(&pool.name).cloned().unwrap_or_default();
-            merged.overlay(&asked);
+            merged.overlay(&own_storage);
             let base = storage.get(pool.role()).map(String::as_str);
             let text = storage_conf(base.unwrap_or(DEFAULT_STORAGE), &merged, pool.role())?;
             files.push(GeneratedFile {
@@ -190,7 +190,10 @@ fn make(
         ));
     }
     for pool in &names.pools {
-        below.entry(pool.name.clone()).or_default().overlay(&asked);
+        below
+            .entry(pool.name.clone())
+            .or_default()
+            .overlay(&own_storage);
     }
     Ok(made)
 }
@@ -284,29 +287,29 @@ fn storage_of(options: &RuntimeOptions) -> Result<Storage, Error> {
     })
 }
 
-/// Lays what is asked for over the base of a role.
-fn storage_conf(base: &str, asked: &Storage, role: &str) -> Result<String, Error> {
+/// Lays the settings over the base of a role.
+fn storage_conf(base: &str, settings: &Storage, role: &str) -> Result<String, Error> {
     let mut conf: Table = base.parse().map_err(|_| Error::NotToml(role.to_owned()))?;
     let table =
         |parent, name| table(parent, name).ok_or_else(|| Error::NoTable(role.to_owned(), name));
     let storage = table(&mut conf, "storage")?;
     let options = table(storage, "options")?;
-    if !asked.images.is_empty() {
+    if !settings.images.is_empty() {
         options.insert(
             "additionalimagestores".to_owned(),
-            asked.images.clone().into(),
+            settings.images.clone().into(),
         );
     }
-    if !asked.layers.is_empty() {
+    if !settings.layers.is_empty() {
         // Layers are found by the image's reference: what lazy stores understand.
-        let layers: Vec<String> = asked
+        let layers: Vec<String> = settings
             .layers
             .iter()
             .map(|path| format!("{path}:ref"))
             .collect();
         options.insert("additionallayerstores".to_owned(), layers.into());
     }
-    if let Some(bytes) = asked.overlay_bytes {
+    if let Some(bytes) = settings.overlay_bytes {
         let overlay = table(options, "overlay")?;
         overlay.insert("size".to_owned(), bytes.to_string().into());
     }

@@ -1,5 +1,5 @@
-//! Base configurations of the roles of a cluster on no cloud: what every node has before anything
-//! is asked for.
+//! Base configurations of the roles of a cluster on no cloud: what every node has before any
+//! setting.
 //!
 //! - `host`: `00-<role>`: trust, proxy, the API server's address
 //! - `kubelet`: `01-<role>-kubelet`: `kubelet.conf` and the kubelet's service
@@ -181,7 +181,7 @@ impl Facts {
         if spec.cluster_dns_ip.is_empty() {
             return Err(Fault::NoDns);
         }
-        // An address is a value; nothing is asked there.
+        // An address is a value; no request is sent there.
         let dns: core::net::IpAddr = spec
             .cluster_dns_ip
             .parse()

@@ -133,8 +133,8 @@ enum Level {
 /// Reads a profile. One without a type is `Intermediate`.
 ///
 /// # Errors
-/// An unknown type, a custom profile that is missing or has no known version, and one without any
-/// cipher that the kubelet has.
+/// An unknown type, a custom profile that is missing or has an unknown version, and one without
+/// any cipher that the kubelet has.
 pub fn of_profile(profile: &TlsSecurityProfile) -> Result<KubeletTls, Error> {
     let up_to = |level: Level, min_version: &str| KubeletTls {
         min_version: min_version.to_owned(),
@@ -165,14 +165,14 @@ fn of_custom(profile: &TlsSecurityProfile) -> Result<KubeletTls, Error> {
     if !versions.contains(&min_version.as_str()) {
         return Err(Error::NoVersion(min_version));
     }
-    let known = |name: &String| {
-        let mut known = CIPHERS.iter();
-        known.find(|(openssl, iana, _)| name == openssl || name == iana)
+    let kubelet_cipher = |name: &String| {
+        let mut ciphers = CIPHERS.iter();
+        ciphers.find(|(openssl, iana, _)| name == openssl || name == iana)
     };
     let ciphers: Vec<&'static str> = custom
         .ciphers
         .iter()
-        .filter_map(known)
+        .filter_map(kubelet_cipher)
         .map(|(_, name, _)| *name)
         .collect();
     // Of version 1.3 no cipher can be chosen.

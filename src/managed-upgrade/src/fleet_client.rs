@@ -14,13 +14,13 @@ use crate::architecture::ARCHITECTURE;
 
 use upgrade_plan::fleet::{FleetCluster, FleetRoutes, FleetSettings, PolicyState, UpgradePolicy};
 
-/// How long an answer may take.
-const ANSWER: Duration = Duration::from_mins(1);
-/// Policies that are asked for at once.
+/// How long a response may take.
+const TIMEOUT: Duration = Duration::from_mins(1);
+/// Policies in one page.
 const PAGE: usize = 100;
 /// Pages that are read at most: a service that counts wrong is not followed forever.
 const PAGES: usize = 20;
-/// Largest answer that is read.
+/// Largest response that is read.
 const MAX_BYTES: usize = 4 << 20;
 
 /// How reads are repeated: as by the fleet manager's own clients.
@@ -132,7 +132,7 @@ impl<'a> FleetClient<'a> {
     /// The cluster.
     ///
     /// # Errors
-    /// It does not answer, or knows not exactly one such cluster.
+    /// It does not respond, or knows not exactly one such cluster.
     pub async fn cluster(&self) -> Result<FleetCluster, Error> {
         let cluster: FleetCluster = match self.settings.routes {
             FleetRoutes::Agent => self.read("/").await?,
@@ -162,7 +162,7 @@ impl<'a> FleetClient<'a> {
     /// All upgrade policies of the cluster.
     ///
     /// # Errors
-    /// It does not answer.
+    /// It does not respond.
     pub async fn policies(&self, cluster: &FleetCluster) -> Result<Vec<UpgradePolicy>, Error> {
         if self.settings.routes == FleetRoutes::Agent {
             return self.read("/upgrade_policies").await;
@@ -184,7 +184,7 @@ impl<'a> FleetClient<'a> {
     /// State of a policy.
     ///
     /// # Errors
-    /// It does not answer.
+    /// It does not respond.
     pub async fn state(
         &self,
         cluster: &FleetCluster,
@@ -196,7 +196,7 @@ impl<'a> FleetClient<'a> {
     /// Sets the state of a policy.
     ///
     /// # Errors
-    /// It does not answer, or refuses.
+    /// It does not respond, or refuses.
     pub async fn set_state(
         &self,
         cluster: &FleetCluster,
@@ -214,7 +214,7 @@ impl<'a> FleetClient<'a> {
     /// Writes a service log. `reference` is where a person reads more; empty for nowhere.
     ///
     /// # Errors
-    /// It does not answer, or refuses.
+    /// It does not respond, or refuses.
     pub async fn log(
         &self,
         cluster: &FleetCluster,
@@ -270,7 +270,7 @@ impl<'a> FleetClient<'a> {
 
     fn request<'u>(&self, url: &'u str) -> WebRequest<'u> {
         let proof = format!("AccessToken {}:{}", self.cluster_id, self.token);
-        WebRequest::get(url, ANSWER, MAX_BYTES).header(AUTHORIZATION, proof)
+        WebRequest::get(url, TIMEOUT, MAX_BYTES).header(AUTHORIZATION, proof)
     }
 
     fn url(&self, path: &str) -> String {
@@ -302,15 +302,18 @@ mod tests {
 
     use super::*;
 
-    /// A fleet manager that gives these answers, one to each request; empty breaks off. What it
-    /// was asked, with the proof.
-    fn manager(answers: &[&str], routes: FleetRoutes) -> (FleetSettings, Receiver<String>) {
+    /// A fleet manager that sends these responses, one to each request; empty breaks off. The
+    /// requests, with the proof.
+    fn manager(responses: &[&str], routes: FleetRoutes) -> (FleetSettings, Receiver<String>) {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let base = format!("http://{}", listener.local_addr().unwrap());
-        let answers: Vec<String> = answers.iter().map(|answer| (*answer).to_owned()).collect();
-        let (asked, requests) = mpsc::channel();
+        let responses: Vec<String> = responses
+            .iter()
+            .map(|response| (*response).to_owned())
+            .collect();
+        let (sender, requests) = mpsc::channel();
         std::thread::spawn(move || {
-            for answer in answers {
+            for response in responses {
                 let (mut stream, _) = listener.accept().unwrap();
                 let mut reader = BufReader::new(stream.try_clone().unwrap());
                 let head: Vec<String> = std::iter::repeat_with(|| {
@@ -324,11 +327,11 @@ mod tests {
                 let length = value("content-length: ").map_or(0, |text| text.parse().unwrap());
                 reader.read_exact(&mut vec![0; length]).unwrap();
                 let proof = value("authorization: ").unwrap();
-                asked.send(format!("{}; {proof}", head[0])).unwrap();
-                if answer.is_empty() {
+                sender.send(format!("{}; {proof}", head[0])).unwrap();
+                if response.is_empty() {
                     continue;
                 }
-                let (status, body) = answer.split_once(' ').unwrap();
+                let (status, body) = response.split_once(' ').unwrap();
                 let length = body.len();
                 let head = format!("HTTP/1.1 {status} x\r\nContent-Length: {length}\r\n");
                 let rest = format!("X-Operation-Id: op\r\nConnection: close\r\n\r\n{body}");
@@ -359,27 +362,27 @@ mod tests {
 
     #[tokio::test]
     async fn questions_are_asked_again_where_that_may_help_and_prove_the_cluster() {
-        let (settings, asked) = manager(&["503 {}", "", CLUSTER], FleetRoutes::Manager);
+        let (settings, requests) = manager(&["503 {}", "", CLUSTER], FleetRoutes::Manager);
         let cluster = client(&settings).cluster().await.unwrap();
         assert_eq!(cluster.id, "c1");
         assert_eq!(cluster.version.channel_group, "fast");
-        let asked: Vec<String> = asked.iter().collect();
+        let requests: Vec<String> = requests.iter().collect();
         let expected = "GET /api/clusters_mgmt/v1/clusters?search=external_id%20%3D%20%27uuid%27&size=1 HTTP/1.1; AccessToken uuid:token";
-        assert_eq!(asked, [expected; 3]);
+        assert_eq!(requests, [expected; 3]);
 
-        // Refusals are not asked again; after the last try the error has all that was said.
-        let (settings, _asked) = manager(&["403 no"], FleetRoutes::Manager);
+        // Refused requests are not repeated; after the last try the error has the whole response.
+        let (settings, _requests) = manager(&["403 no"], FleetRoutes::Manager);
         let error = client(&settings).cluster().await.unwrap_err().to_string();
         assert!(
             error.ends_with("size=1 answers 403 Forbidden: no (operation op)"),
             "{error}"
         );
-        let (settings, asked) = manager(&["429 a", "429 b", "429 c"], FleetRoutes::Manager);
+        let (settings, requests) = manager(&["429 a", "429 b", "429 c"], FleetRoutes::Manager);
         let error = client(&settings).cluster().await.unwrap_err().to_string();
         assert!(error.ends_with(": c (operation op)"), "{error}");
-        assert_eq!(asked.iter().count(), 3);
+        assert_eq!(requests.iter().count(), 3);
         let none = r#"200 {"total": 0, "items": []}"#;
-        let (settings, _asked) = manager(&[none], FleetRoutes::Manager);
+        let (settings, _requests) = manager(&[none], FleetRoutes::Manager);
         let error = client(&settings).cluster().await.unwrap_err().to_string();
         assert_eq!(error, "it knows 0 clusters of id uuid");
     }
@@ -387,25 +390,26 @@ mod tests {
     #[tokio::test]
     async fn all_pages_of_policies_are_read() {
         let page = |id: &str| format!(r#"200 {{"total": 2, "items": [{{"id": "{id}"}}]}}"#);
-        let (settings, asked) = manager(&[CLUSTER, &page("a"), &page("b")], FleetRoutes::Manager);
+        let (settings, requests) =
+            manager(&[CLUSTER, &page("a"), &page("b")], FleetRoutes::Manager);
         let client = client(&settings);
         let cluster = client.cluster().await.unwrap();
         let policies = client.policies(&cluster).await.unwrap();
         assert_eq!(policies.len(), 2);
-        let last = asked.iter().last().unwrap();
+        let last = requests.iter().last().unwrap();
         let expected = "GET /api/clusters_mgmt/v1/clusters/c1/upgrade_policies?page=2&size=100 ";
         assert!(last.starts_with(expected), "{last}");
     }
 
     #[tokio::test]
     async fn the_agent_has_routes_of_its_own() {
-        let answers = [
+        let responses = [
             r#"200 {"id": "c1"}"#,
             r#"200 [{"id": "p1", "version": "4.16.4"}]"#,
             r#"200 {"value": "scheduled"}"#,
             "200 {}",
         ];
-        let (settings, asked) = manager(&answers, FleetRoutes::Agent);
+        let (settings, requests) = manager(&responses, FleetRoutes::Agent);
         let client = client(&settings);
         let cluster = client.cluster().await.unwrap();
         let policies = client.policies(&cluster).await.unwrap();
@@ -415,7 +419,7 @@ mod tests {
             .set_state(&cluster, &policies[0], "started", "t")
             .await;
         set.unwrap();
-        let asked: Vec<String> = asked
+        let requests: Vec<String> = requests
             .iter()
             .map(|line| line.split(" HTTP").next().unwrap().to_owned())
             .collect();
@@ -425,16 +429,16 @@ mod tests {
             "GET /upgrade_policies/p1/state",
             "PATCH /upgrade_policies/p1/state",
         ];
-        assert_eq!(asked, expected);
+        assert_eq!(requests, expected);
     }
 
     #[tokio::test]
     async fn a_change_is_sent_once_only() {
-        let (settings, asked) = manager(&["503 later"], FleetRoutes::Manager);
+        let (settings, requests) = manager(&["503 later"], FleetRoutes::Manager);
         let cluster: FleetCluster = serde_json::from_value(json!({ "id": "c1" })).unwrap();
         let client = client(&settings);
         let error = client.log(&cluster, "s", "d", "").await.unwrap_err();
         assert!(error.to_string().contains("503"), "{error}");
-        assert_eq!(asked.iter().count(), 1);
+        assert_eq!(requests.iter().count(), 1);
     }
 }

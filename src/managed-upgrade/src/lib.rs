@@ -11,18 +11,18 @@
 //! - [`monitoring`], [`fleet_client`]: requests to Prometheus, Alertmanager and other servers, and
 //!   to the fleet manager
 //! - `pull_secret`: what proves the cluster to the fleet manager
-//! - `kept_pods`: which pods of a node may be removed by force
+//! - `stuck_pods`: which pods of a node may be removed by force
 //! - [`reconcile`]: the UpgradeConfig observed, its phase decided, its steps run
 //! - [`metrics`]: the operator's metrics
 
 mod architecture;
 pub mod cli;
 pub mod fleet_client;
-mod kept_pods;
 pub mod metrics;
 pub mod monitoring;
 pub mod process;
 pub mod pull_secret;
 pub mod reconcile;
 mod requests;
+mod stuck_pods;
 mod watches;

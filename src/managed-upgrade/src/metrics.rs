@@ -86,7 +86,7 @@ impl Collector for UpgradeMetrics {
         for (name, help) in ALL {
             let flags = state.flags.get(name).into_iter().flatten();
             let flags = flags.map(|(labels, value)| (labels.clone(), *value));
-            let series = state.series.iter().filter(|(known, ..)| known == name);
+            let series = state.series.iter().filter(|(listed, ..)| listed == name);
             let series = series.map(|(_, labels, value)| (labels.clone(), *value));
             let samples: Vec<(LabelPairs, f64)> = flags.chain(series).collect();
             if !samples.is_empty() {
@@ -175,7 +175,7 @@ mod tests {
             .collect();
         assert_eq!(named.len(), 5);
         for name in named {
-            assert!(ALL.iter().any(|(known, _)| *known == name), "{name}");
+            assert!(ALL.iter().any(|(listed, _)| *listed == name), "{name}");
         }
     }
 
@@ -185,7 +185,7 @@ mod tests {
             .iter()
             .flat_map(|(metrics, condition, _)| metrics.iter().copied().chain([*condition]));
         for name in names.chain(FAILURES) {
-            let count = ALL.iter().filter(|(known, _)| *known == name).count();
+            let count = ALL.iter().filter(|(listed, _)| *listed == name).count();
             assert_eq!(count, 1, "{name}");
         }
     }

@@ -16,17 +16,17 @@ use web::{Authorities, ClientSettings, Proxies, WebClient, WebRequest, WebRespon
 use crate::requests::Requests;
 use upgrade_plan::cloud_event;
 use upgrade_plan::health::alerts;
-use upgrade_plan::silence::{KnownSilence, WantedSilence};
+use upgrade_plan::silence::{ListedSilence, WantedSilence};
 
-/// How long an answer may take.
-const ANSWER: Duration = Duration::from_mins(1);
+/// How long a response may take.
+const TIMEOUT: Duration = Duration::from_mins(1);
 /// How long a receiver of a `CloudEvent` may take.
 const EVENT: Duration = Duration::from_secs(10);
-/// Largest answer that is read.
+/// Largest response that is read.
 const MAX_BYTES: usize = 64 << 20;
-/// A token is asked for anew after this time; it lasts twice as long.
+/// A token is renewed after this time; it lasts twice as long.
 const TOKEN_KEPT: SignedDuration = SignedDuration::from_hours(12);
-/// How often a dependency is asked, and how long is waited after each failure but the last.
+/// How often a dependency is tried, and how long is waited after each failure but the last.
 const ATTEMPTS: [Duration; 3] = [
     Duration::from_millis(1250),
     Duration::from_millis(3250),
@@ -125,7 +125,7 @@ impl Monitoring {
         }
     }
 
-    /// What Prometheus answers to a query.
+    /// The response of Prometheus to a query.
     pub(crate) async fn query(
         &self,
         requests: &Requests,
@@ -138,7 +138,7 @@ impl Monitoring {
         let query = cluster::wire::escape(query);
         let whole = release::prometheus::partial::REFUSED;
         let url = format!("{base}/api/v1/query?query={query}&{whole}");
-        let request = WebRequest::get(&url, ANSWER, MAX_BYTES);
+        let request = WebRequest::get(&url, TIMEOUT, MAX_BYTES);
         self.send(requests, request, now).await
     }
 
@@ -147,12 +147,12 @@ impl Monitoring {
         &self,
         requests: &Requests,
         now: Timestamp,
-    ) -> Result<Vec<KnownSilence>, Error> {
+    ) -> Result<Vec<ListedSilence>, Error> {
         let url = format!("{}silences", self.silences_url(requests).await?);
-        let request = WebRequest::get(&url, ANSWER, MAX_BYTES);
+        let request = WebRequest::get(&url, TIMEOUT, MAX_BYTES);
         let response = self.send(requests, request, now).await?;
         let body = response.success(&url).map_err(Error::Refused)?;
-        KnownSilence::parse_all(&body).map_err(|source| Error::Silences { url, source })
+        ListedSilence::parse_all(&body).map_err(|source| Error::Silences { url, source })
     }
 
     /// Creates a silence from now on.
@@ -166,7 +166,7 @@ impl Monitoring {
         let url = format!("{}silences", self.silences_url(requests).await?);
         let until = now.checked_add(length).unwrap_or(Timestamp::MAX);
         let body = silence.to_body(now, until).to_string();
-        let request = WebRequest::get(&url, ANSWER, MAX_BYTES);
+        let request = WebRequest::get(&url, TIMEOUT, MAX_BYTES);
         let request = request.sending(Method::POST, "application/json", body);
         let response = self.send(requests, request, now).await?;
         response.success(&url).map(drop).map_err(Error::Refused)
@@ -181,7 +181,7 @@ impl Monitoring {
     ) -> Result<(), Error> {
         let url = self.silences_url(requests).await?;
         let one = format!("{url}silence/{}", cluster::wire::escape(id));
-        let mut request = WebRequest::get(&one, ANSWER, MAX_BYTES);
+        let mut request = WebRequest::get(&one, TIMEOUT, MAX_BYTES);
         request.method = Method::DELETE;
         let response = self.send(requests, request, now).await?;
         if response.status == StatusCode::NOT_FOUND {
@@ -240,10 +240,10 @@ impl Monitoring {
     async fn session(&self, requests: &Requests, now: Timestamp) -> Result<Session, Error> {
         {
             let session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
-            let known = session.as_ref();
-            let is_fresh = |known: &&Session| now.duration_since(known.made).abs() < TOKEN_KEPT;
-            if let Some(known) = known.filter(is_fresh) {
-                return Ok(known.clone());
+            let cached = session.as_ref();
+            let is_fresh = |session: &&Session| now.duration_since(session.made).abs() < TOKEN_KEPT;
+            if let Some(cached) = cached.filter(is_fresh) {
+                return Ok(cached.clone());
             }
         }
         let read = |path: &PathBuf| {
@@ -275,8 +275,8 @@ impl Monitoring {
             client: client(bundle.as_deref().unwrap_or_default()).map_err(Error::Client)?,
             token,
         };
-        let mut known = self.session.lock().unwrap_or_else(PoisonError::into_inner);
-        *known = Some(session.clone());
+        let mut cached = self.session.lock().unwrap_or_else(PoisonError::into_inner);
+        *cached = Some(session.clone());
         Ok(session)
     }
 }
@@ -334,7 +334,7 @@ pub(crate) async fn validation_metrics(requests: &Requests) -> Result<Option<Str
         return Ok(None);
     };
     let url = format!("http://{SERVICE}.{NAMESPACE}.svc.cluster.local:{port}/metrics");
-    let request = WebRequest::get(&url, ANSWER, MAX_BYTES);
+    let request = WebRequest::get(&url, TIMEOUT, MAX_BYTES);
     let client = plain_client().map_err(Error::Client)?;
     let response = client.send(&request).await.map_err(Error::Unreached)?;
     let body = response.success(&url).map_err(Error::Refused)?;
@@ -354,8 +354,8 @@ async fn service_port(
     };
     let ports = found.pointer("/spec/ports").and_then(Value::as_array);
     let mut ports = ports.into_iter().flatten();
-    let named = ports.find(|known| known.get("name").and_then(Value::as_str) == Some(port));
-    let number = named.and_then(|known| known.get("port")?.as_u64());
+    let named = ports.find(|one| one.get("name").and_then(Value::as_str) == Some(port));
+    let number = named.and_then(|one| one.get("port")?.as_u64());
     let missing = || Error::NoPort {
         service: format!("{namespace}/{service}"),
         port,

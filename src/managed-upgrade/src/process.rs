@@ -18,7 +18,7 @@ use crate::watches::{UpgradeCaches, watch_all};
 /// What the process calls itself in requests.
 const USER_AGENT: &str = concat!("muo/", env!("CARGO_PKG_VERSION"));
 
-/// Runs until it is asked to stop, or the lease is lost.
+/// Runs until a signal ends it, or the lease is lost.
 ///
 /// # Errors
 /// Bad credentials, a taken address, a lost lease: a new process starts over better than this one.

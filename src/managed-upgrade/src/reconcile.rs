@@ -6,7 +6,7 @@
 //! - `checks`: what the health checks find
 //! - `cleanup`: what was added is removed
 //! - `image`: the version of an image is found out
-//! - `keeping`: drains that are stuck are helped
+//! - `drain_help`: drains that are stuck are helped
 //! - `planning`: the plan that clients read
 //! - `announcing`: states are announced
 //! - `delivery`: announcements are sent as `CloudEvents`
@@ -17,9 +17,9 @@ mod announcing;
 mod checks;
 mod cleanup;
 mod delivery;
+mod drain_help;
 mod errors;
 mod image;
-mod keeping;
 mod planning;
 mod starting;
 mod sync;
@@ -40,8 +40,8 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use operator::{Next, Reconcile};
 
+use self::drain_help::DrainReports;
 pub use self::errors::Error;
-use self::keeping::DrainReports;
 use self::planning::sooner;
 use self::sync::SourceState;
 use crate::metrics::UpgradeMetrics;
@@ -74,9 +74,9 @@ pub(crate) struct UpgradeOperator {
     metrics: Arc<UpgradeMetrics>,
     namespace: String,
     now: fn() -> Timestamp,
-    /// The plan as it was written last, and when its gates were asked last.
+    /// The plan as it was written last, and when its gates were evaluated last.
     planned: Mutex<Option<(UpgradePlan, Timestamp)>>,
-    /// What is known of the source.
+    /// What was read of the source.
     source: Mutex<SourceState>,
     /// What people have been notified of about drains.
     drains: Mutex<DrainReports>,
@@ -117,7 +117,7 @@ impl UpgradeOperator {
             return self.clean_up(upgrade, now).await;
         }
         let finalizers = upgrade.metadata.finalizers.clone().unwrap_or_default();
-        if !finalizers.iter().any(|known| known == FINALIZER) {
+        if !finalizers.iter().any(|name| name == FINALIZER) {
             let finalizers = [finalizers, vec![FINALIZER.to_owned()]].concat();
             self.requests.set_finalizers(&upgrade, &finalizers).await?;
             // The watch reports it.
@@ -131,8 +131,8 @@ impl UpgradeOperator {
             Err(error) => {
                 let (mut upgrade, mut entry) = (upgrade, entry);
                 let why = Chain(&error).to_string();
-                let said = ("Invalid", why.as_str());
-                history::note(&mut entry, SETTINGS, ConditionStatus::False, said, now);
+                let text = ("Invalid", why.as_str());
+                history::note(&mut entry, SETTINGS, ConditionStatus::False, text, now);
                 if self.write(&mut upgrade, &entry).await? {
                     tracing::warn!(error = why, "cannot use the settings");
                 }
@@ -149,11 +149,11 @@ impl UpgradeOperator {
         };
         let unused = [&pass.config.unused[..], &pass.config.scale_faults].concat();
         if !unused.is_empty() {
-            let said = format!(
+            let message = format!(
                 "the settings can be used, but for {}",
                 config::list(&unused)
             );
-            pass.note(SETTINGS, true, "PartlyValid", &said);
+            pass.note(SETTINGS, true, "PartlyValid", &message);
         } else if pass.entry.condition(SETTINGS).is_some() {
             pass.note(SETTINGS, true, "Valid", "the settings can be used");
         }
@@ -166,8 +166,8 @@ impl UpgradeOperator {
         if let Some(why) = refused.or_else(|| self.source_refused()) {
             pass.note(REFUSED, true, "UpgradeCommenced", &why);
         } else {
-            let said = "what is asked for is what is done";
-            pass.clear(REFUSED, ConditionStatus::True, "Followed", said);
+            let message = "what is asked for is what is done";
+            pass.clear(REFUSED, ConditionStatus::True, "Followed", message);
         }
         if let Some(replaced) = pass.replaced_entry() {
             self.give_up_replaced(&mut pass, replaced).await?;
@@ -205,7 +205,7 @@ impl UpgradeOperator {
             self.metrics.set_drains(&[]);
             return;
         }
-        let stuck = self.keep_nodes(pass).await;
+        let stuck = self.help_drains(pass).await;
         self.metrics.set_drains(&stuck);
         let pending = self.pending_workers();
         if pending > 0 && pass.entry.worker_start_time.is_none() {
@@ -274,10 +274,10 @@ impl UpgradeOperator {
         Ok(true)
     }
 
-    /// Goes on from the answer to a write, which the watch delivers later.
+    /// Goes on from the response to a write, which the watch delivers later.
     fn keep(&self, upgrade: &mut UpgradeConfig, written: UpgradeConfig) {
         let written = <Upgrades as operator::Watched>::parse(written);
-        // What was asked for in between is followed with the next pass.
+        // What was requested in between is followed with the next pass.
         upgrade.metadata = written.metadata.clone();
         upgrade.status.clone_from(&written.status);
         self.caches.upgrades.refresh(written);

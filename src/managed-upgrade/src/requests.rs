@@ -18,8 +18,8 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
-use upgrade_plan::node_keeper::ForcedRemoval;
-use upgrade_plan::node_keeper::KeptPod;
+use upgrade_plan::drain_help::ForcedRemoval;
+use upgrade_plan::drain_help::StuckPod;
 
 /// Field manager.
 const MANAGER: &str = "managed-upgrade-operator";
@@ -202,7 +202,7 @@ impl Requests {
     /// Removes this very pod.
     pub(crate) async fn remove_pod(
         &self,
-        pod: &KeptPod,
+        pod: &StuckPod,
         removal: ForcedRemoval,
     ) -> Result<(), Error> {
         let pods = self.at(path::namespace::<Pod>(&pod.namespace));
@@ -263,7 +263,7 @@ impl Requests {
         self.access.find(path).await
     }
 
-    /// A token of the account by which Prometheus and Alertmanager are asked, for a day.
+    /// A token of the account that may read Prometheus and Alertmanager, for a day.
     pub(crate) async fn monitoring_token(&self) -> Result<String, Error> {
         let account = ("openshift-monitoring", "prometheus-k8s");
         let spec = json!({ "expirationSeconds": 86_400 });

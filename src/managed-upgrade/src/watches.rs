@@ -24,7 +24,7 @@ impl fmt::Display for UpgradeKey {
     }
 }
 
-/// What is known of the cluster, kept up to date. Its clones are one.
+/// The caches of the cluster, kept up to date. Its clones are one.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct UpgradeCaches {
     pub(crate) upgrades: Cache<Upgrades>,

@@ -11,7 +11,7 @@
 //! - [`publish`]: what the Node shows
 //! - [`node_object`]: what its MachineConfigNode shows
 //! - [`helper`]: running `mcd-os` on the host
-//! - [`adopt`]: a node that is met for the first time, or registered anew
+//! - [`adopt`]: a node that is met for the first time, or registered again
 //! - [`mod@join_kubeconfig`]: the credential that no configuration brings
 //! - [`observe`], [`planning`], [`prepare`], [`drain`], [`apply`], [`verify`],
 //!   [`return_to_service`]: one command each
@@ -73,7 +73,7 @@ use node::writer::NodeWriter;
 use node_update::reconcile::Difference;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use agent::{Agent, Known};
+use agent::{Agent, ExecutorState};
 use ahead::Spread;
 use certificates::CertificateSync;
 use cli::{Options, SecureOptions};
@@ -102,7 +102,7 @@ const DIFF_CHARS: usize = 4096;
 /// What the Node asks for may change faster than it is taken up; only the newest counts.
 const INPUTS: usize = 8;
 
-/// Runs the daemon until it is asked to stop.
+/// Runs the daemon until the shutdown.
 ///
 /// # Errors
 /// What keeps it from starting: no room for its helper on the host, a metrics address that is
@@ -159,7 +159,7 @@ pub async fn run(options: Options, log: Log) -> anyhow::Result<()> {
         metrics: Arc::clone(&metrics),
         watched,
         now: Timestamp::now,
-        known: Known::default(),
+        state: ExecutorState::default(),
     };
     let certificates = CertificateSync {
         root: &agent.root,
@@ -200,7 +200,7 @@ pub async fn run(options: Options, log: Log) -> anyhow::Result<()> {
         )
     });
     let drive = driver::drive(&agent, inputs, looked, shutdown.clone());
-    // Whichever ends first without having been asked to ends the process.
+    // Whichever ends before the shutdown ends the process.
     tokio::select! {
         biased;
         result = drive => result.context("the state machine met what it does not know"),
@@ -258,7 +258,7 @@ fn announce(agent: &Agent) {
     }
 }
 
-/// Binds the address of metrics over HTTPS, where they are asked for; with it, the bundle of their
+/// Binds the address of metrics over HTTPS, where an address is given; with it, the bundle of their
 /// clients.
 async fn bind_secure(
     options: Option<SecureOptions>,
@@ -269,7 +269,7 @@ async fn bind_secure(
     Ok(Some((SecureServer::bind(listener).await?, clients)))
 }
 
-/// Serves metrics over HTTPS, where they are asked for, to clients of the authorities in a file of
+/// Serves metrics over HTTPS, where an address is given, to clients of the authorities in a file of
 /// the host.
 async fn serve_metrics(
     server: Option<(SecureServer, String)>,
@@ -294,7 +294,7 @@ async fn serve_metrics(
     );
 }
 
-/// Watches the kubelet's health, where it is known.
+/// Watches the kubelet's health, where its address is given.
 async fn watch_kubelet(
     endpoint: Option<&http::Uri>,
     metrics: &DaemonMetrics,

@@ -43,7 +43,7 @@ const FIPS: &str = "/proc/sys/crypto/fips_enabled";
 /// Pause between two tries; OpenShift's MCO waits as long.
 const PAUSE: Duration = Duration::from_mins(1);
 
-/// How long a reboot that was asked for may take to end this program.
+/// How long a requested reboot may take to end this program.
 const DOWN_WITHIN: Duration = Duration::from_hours(24);
 
 /// Gives a new machine the OS and kernel arguments of its configuration
@@ -185,7 +185,7 @@ fn ended(code: i32) -> anyhow::Result<Outcome> {
     }
 }
 
-/// Records that the host is in its configuration already, and removes what asked for it.
+/// Records that the host is in its configuration already, and removes the file that requested it.
 fn finish(root: &Root, record: &[u8], config: &str) -> anyhow::Result<Outcome> {
     // The file last: it is what makes another boot try again.
     record::write(root, record, None)?;
@@ -316,13 +316,13 @@ fn plan(
     if bundle.plan.deploy.is_none() {
         return Ok(None);
     }
-    // Nothing is drained on a host that is no node, and Ignition's files are written anew.
+    // Nothing is drained on a host that is no node, and Ignition's files are written again.
     bundle.plan.drain = false;
     bundle.plan.origin = Vec::new();
     Ok(Some(bundle))
 }
 
-/// With the record of the whole configuration, and the file that asked for it renamed in the new
+/// With the record of the whole configuration, and the file that requested it renamed in the new
 /// deployment. The origin keeps it: if the target fails, its boot names the reason.
 fn with_files(mut bundle: Bundle, record: Vec<u8>, encapsulated: Vec<u8>) -> Bundle {
     bundle.plan.record = Digest::of(&record);

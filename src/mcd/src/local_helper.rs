@@ -84,7 +84,7 @@ pub(crate) fn reboot(unless: &'static str) -> anyhow::Result<ExitCode> {
         .build()?;
     let reboot = async { SystemdClient::connect(None).await?.reboot().await };
     match runtime.block_on(reboot) {
-        // The host may go down before the answer is through.
+        // The host may go down before the response is through.
         Err(error) if !error.is_answer_lost() => Err(error).context(unless),
         Ok(()) | Err(_) => Ok(ExitCode::SUCCESS),
     }

@@ -19,7 +19,7 @@ use crate::local_helper::Helper;
 
 /// Changes the OS of this host to an image, keeping its configuration
 ///
-/// Both forms of images are known: native container images, and those with a repository at
+/// Both forms of images are accepted: native container images, and those with a repository at
 /// /srv/repo. An image that is booted changes nothing. Exit codes: 0 done, 1 failed, 2 usage, 3
 /// refused (nothing was changed), 4 needs reboot.
 #[derive(Debug, ClapArgs)]
@@ -55,7 +55,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 /// Whether an image is what runs and what boots next: then another deployment of it would only
 /// take the place of the previous one. A pull spec with a digest tells it alone; what a tag names
-/// is known once it is fetched, by the checksum of its commit.
+/// is read once it is fetched, by the checksum of its commit.
 pub(crate) fn is_booted(view: &View, image: &str, fetched: Option<&str>) -> bool {
     let is_settled = view.journal.is_none() && view.next.is_none();
     let is_named = image.contains("@sha256:") && view.booted.os_image.as_deref() == Some(image);

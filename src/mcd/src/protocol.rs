@@ -383,7 +383,7 @@ pub struct FetchDetails {
     pub image: String,
     /// Checksum of the commit.
     pub checksum: String,
-    /// Digest of the manifest; `None` if the registry was not asked.
+    /// Digest of the manifest; `None` if no registry was read.
     pub digest: Option<String>,
     /// The OS's version.
     pub version: Option<String>,

@@ -28,7 +28,7 @@ struct Status {
     phase: String,
     /// Why; null where there is nothing to say.
     reason: Option<String>,
-    /// Whether SELinux enforces a policy without Slipway's module; null where it is not known.
+    /// Whether SELinux enforces a policy without Slipway's module; null where it cannot be read.
     lacks_selinux_module: Option<bool>,
     #[serde(flatten)]
     view: View,
@@ -60,7 +60,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is to be said of the host's SELinux policy.
+/// The finding about the host's SELinux policy.
 const fn selinux(lacks_module: Option<bool>) -> Option<&'static str> {
     match lacks_module {
         Some(false) => None,

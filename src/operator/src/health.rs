@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use chassis::health::Probes;
+use chassis::health::{ProbeFailure, Probes};
 use chassis::metrics::{Gauge, Histogram, HistogramFamily, Registry, exponential_buckets};
 
 /// How a reconcile ended: a closed set.
@@ -96,21 +96,21 @@ impl Drop for Stuck<'_> {
 }
 
 impl Probes for Health {
-    fn healthy(&self) -> std::result::Result<(), String> {
-        let stuck: Vec<String> = self.keys().iter().cloned().collect();
-        if stuck.is_empty() {
+    fn healthy(&self) -> std::result::Result<(), ProbeFailure> {
+        let keys: Vec<String> = self.keys().iter().cloned().collect();
+        if keys.is_empty() {
             return Ok(());
         }
-        Err(format!(
-            "reconcile has not ended within {} s: {}",
-            self.deadline.as_secs(),
-            stuck.join(", ")
-        ))
+        Err(ProbeFailure::Overdue {
+            work: "reconcile",
+            limit: self.deadline,
+            keys,
+        })
     }
 
-    fn ready(&self) -> std::result::Result<(), String> {
+    fn ready(&self) -> std::result::Result<(), ProbeFailure> {
         if self.leader.get() == 1 && !self.is_synced.load(Ordering::Relaxed) {
-            return Err("not all watched kinds were read yet".to_owned());
+            return Err(ProbeFailure::NotSynced);
         }
         Ok(())
     }
@@ -123,24 +123,24 @@ mod tests {
     #[test]
     fn stuck_key_is_not_healthy_until_it_ends() {
         let health = Health::new(Duration::from_mins(10));
-        assert_eq!(health.healthy(), Ok(()));
+        health.healthy().unwrap();
         let stuck = health.stuck("pool worker".to_owned());
         assert_eq!(
-            health.healthy(),
-            Err("reconcile has not ended within 600 s: pool worker".to_owned())
+            health.healthy().unwrap_err().to_string(),
+            "reconcile has not ended within 600 s: pool worker"
         );
         drop(stuck);
-        assert_eq!(health.healthy(), Ok(()));
+        health.healthy().unwrap();
     }
 
     #[test]
     fn replica_that_waits_for_the_lease_is_ready_and_a_new_leader_is_not() {
         let health = Health::new(Duration::from_mins(10));
-        assert_eq!(health.ready(), Ok(()));
+        health.ready().unwrap();
         health.lead();
         assert!(health.ready().is_err());
         health.sync();
-        assert_eq!(health.ready(), Ok(()));
+        health.ready().unwrap();
     }
 
     #[test]

@@ -41,8 +41,8 @@ pub enum ClaimState {
     /// It was claimed in the version that was read. Its assignment may be written at any moment,
     /// by any controller.
     Outstanding,
-    /// It was claimed in a version that has not been read yet. What is known of it is too old to
-    /// decide anything.
+    /// It was claimed in a version that has not been read yet. The version that was read is too old
+    /// to decide anything.
     Ahead,
 }
 

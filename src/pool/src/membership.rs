@@ -117,8 +117,8 @@ pub fn place<'a>(node: &NodeView, pools: impl IntoIterator<Item = &'a PoolView>)
     Placement::among(&node.name, &node.labels, selecting)
 }
 
-/// What is known of a node whose first configuration was a custom pool's, until it has that pool's
-/// labels once.
+/// The initial pool of a node whose first configuration was a custom pool's, until it has that
+/// pool's labels once.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum InitialPool<'a> {
     /// The pool's labels make the node its member.
@@ -182,7 +182,7 @@ pub fn lost_pool<'a>(
 ) -> Option<&'a str> {
     let config = node.initial_config.as_deref()?;
     let (pool, _hash) = config.strip_prefix("rendered-")?.rsplit_once('-')?;
-    (is_custom(pool) && pools.all(|known| known != pool)).then_some(pool)
+    (is_custom(pool) && pools.all(|other| other != pool)).then_some(pool)
 }
 
 /// All nodes, sorted into their pools.

@@ -219,9 +219,9 @@ impl RolloutPolicy {
             let waits = nodes.iter().map(|node| (node.name.clone(), wait.clone()));
             waits.collect::<BTreeMap<_, _>>()
         };
-        let known = seen.filter(|seen| seen.is_of(target, now)).cloned();
+        let current = seen.filter(|seen| seen.is_of(target, now)).cloned();
         let mut gate = PolicyGate {
-            seen: known,
+            seen: current,
             ..PolicyGate::default()
         };
         let closed = match self.start_after.filter(|start| *start > now) {

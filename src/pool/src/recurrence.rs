@@ -66,7 +66,7 @@ const DAYS: [(&str, Weekday); 7] = [
 
 /// Number of a day, from Monday as 1.
 fn day_named(name: &str) -> Option<i8> {
-    let found = DAYS.iter().find(|(known, _)| *known == name);
+    let found = DAYS.iter().find(|(day, _)| *day == name);
     found.map(|(_, day)| day.to_monday_one_offset())
 }
 
@@ -89,10 +89,10 @@ impl RecurringWindow {
             if let Some(day) = day_named(day) {
                 days.insert(day);
             } else {
-                let known = DAYS.map(|(known, _)| known).join(", ");
+                let days = DAYS.map(|(day, _)| day).join(", ");
                 faults.push((
                     format!("days[{place}]"),
-                    format!("{day:?} is none of {known}"),
+                    format!("{day:?} is none of {days}"),
                 ));
             }
         }

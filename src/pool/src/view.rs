@@ -56,7 +56,7 @@ pub struct PoolView {
     pub facts: PolicyFacts,
     /// The rendered configuration that all its nodes had last.
     pub previous: Option<String>,
-    /// The node that the deciding controller runs on, if that is known. Set as `hold` is.
+    /// The node that the deciding controller runs on, if its options name it. Set as `hold` is.
     pub leader: Option<String>,
 }
 

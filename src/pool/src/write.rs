@@ -147,7 +147,7 @@ impl NodeWrite {
     }
 
     /// Sets the labels of the node's initial pool, once: those that a person gave instead stay.
-    /// Nothing while it is not known which labels these are.
+    /// Nothing while the pool does not determine these labels.
     pub fn initial_labels(node: &NodeView, initial: InitialPool<'_>) -> Option<Self> {
         let labels = match initial {
             InitialPool::Labels(pool) => pool.node_labels.clone(),

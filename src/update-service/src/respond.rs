@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
+use chassis::report::Chain;
 use http::header::{
     ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN, ALLOW, CACHE_CONTROL,
     CONTENT_ENCODING, CONTENT_TYPE, ETAG, LAST_MODIFIED, RETRY_AFTER, VARY,
@@ -112,9 +113,8 @@ impl Responder {
 
     fn responses(&self) -> Result<Arc<GraphResponses>, ServiceError> {
         self.service.responses().ok_or_else(|| {
-            let error = self.service.error();
-            let why = error.unwrap_or_else(|| "the first scrape is under way".to_owned());
-            ServiceError::NotBuilt(why)
+            let cause = self.service.cause();
+            ServiceError::NotBuilt(Chain(&cause).to_string())
         })
     }
 

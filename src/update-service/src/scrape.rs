@@ -1,10 +1,11 @@
 //! The loop that rebuilds the responses, and what is in service meanwhile.
 
+use std::error::Error;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
-use chassis::health::{Probes, Watchdog};
+use chassis::health::{ProbeFailure, Probes, Watchdog};
 use chassis::memory::trim_heap;
 use chassis::report::Chain;
 use chassis::shutdown::Shutdown;
@@ -20,13 +21,21 @@ use crate::responses::GraphResponses;
 /// A loop that stands still for so many of its own limits is stuck.
 const STUCK: u32 = 3;
 
+/// Why a scrape failed, with its causes; shared by probes and pages.
+pub(crate) type ScrapeError = Arc<dyn Error + Send + Sync>;
+
+/// Why there is no graph before a scrape has ended.
+#[derive(Debug, thiserror::Error)]
+#[error("the first scrape is under way")]
+struct FirstScrape;
+
 /// What is in service. A scrape that fails changes only the error.
 #[derive(Debug)]
 pub struct InService {
     /// With the time at which a scrape last found them to be right.
     responses: RwLock<Option<(Arc<GraphResponses>, Timestamp)>>,
     /// Why the scrape that ended last failed.
-    error: RwLock<Option<String>>,
+    error: RwLock<Option<ScrapeError>>,
     unready_after: Option<Duration>,
     watchdog: Watchdog,
     clock: fn() -> Timestamp,
@@ -60,11 +69,9 @@ impl InService {
     }
 
     /// Why there is none, or none newer.
-    pub fn error(&self) -> Option<String> {
-        self.error
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+    pub(crate) fn cause(&self) -> ScrapeError {
+        let error = self.error.read().unwrap_or_else(PoisonError::into_inner);
+        error.clone().unwrap_or_else(|| Arc::new(FirstScrape))
     }
 
     /// Seconds since a scrape found the responses to be current; 0 where there are none.
@@ -85,29 +92,33 @@ impl InService {
         *self.error.write().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    fn fail(&self, error: String) {
-        *self.error.write().unwrap_or_else(PoisonError::into_inner) = Some(error);
+    fn fail(&self, error: anyhow::Error) {
+        let error = Box::<dyn Error + Send + Sync>::from(error);
+        *self.error.write().unwrap_or_else(PoisonError::into_inner) = Some(error.into());
     }
 }
 
 impl Probes for InService {
-    fn healthy(&self) -> Result<(), String> {
-        let stuck = |since: Duration| format!("the scrape stands still for {} s", since.as_secs());
-        self.watchdog.check().map_err(stuck)
+    fn healthy(&self) -> Result<(), ProbeFailure> {
+        let what = "the scrape";
+        let stalled = |since| ProbeFailure::Stalled { what, since };
+        self.watchdog.check().map_err(stalled)
     }
 
-    fn ready(&self) -> Result<(), String> {
-        let why = || {
-            self.error()
-                .unwrap_or_else(|| "the first scrape is under way".to_owned())
-        };
+    fn ready(&self) -> Result<(), ProbeFailure> {
+        let what = "graph";
         if self.responses().is_none() {
-            return Err(format!("no graph has been built yet: {}", why()));
+            let cause = self.cause();
+            return Err(ProbeFailure::NotBuilt { what, cause });
         }
-        let age = self.age();
+        let age_secs = self.age();
         match self.unready_after {
-            Some(limit) if i64::try_from(limit.as_secs()).is_ok_and(|limit| age > limit) => {
-                Err(format!("the graph is {age} s old: {}", why()))
+            Some(limit) if i64::try_from(limit.as_secs()).is_ok_and(|limit| age_secs > limit) => {
+                Err(ProbeFailure::Outdated {
+                    what,
+                    age_secs,
+                    cause: self.cause(),
+                })
             }
             _ => Ok(()),
         }
@@ -193,8 +204,8 @@ impl Scraper {
                     service.replace(responses, found);
                 }
                 Err(error) => {
-                    let error = Chain(error.as_ref()).to_string();
-                    tracing::warn!(%error, elapsed_ms, "the graph before stays in service");
+                    let shown = Chain(error.as_ref());
+                    tracing::warn!(error = %shown, elapsed_ms, "the graph before stays in service");
                     metrics.count_scrape(elapsed_ms, None);
                     service.fail(error);
                 }
@@ -272,29 +283,20 @@ mod tests {
         let hour = Some(Duration::from_hours(1));
         let at = || Timestamp::from_second(4000).unwrap();
         let service = InService::new(hour, Duration::from_secs(1), at);
-        assert!(
-            service
-                .ready()
-                .unwrap_err()
-                .contains("the first scrape is under way")
-        );
-        service.fail("no registry".to_owned());
+        let ready = || Chain(&service.ready().unwrap_err()).to_string();
         assert_eq!(
-            service.ready().unwrap_err(),
-            "no graph has been built yet: no registry"
+            ready(),
+            "no graph has been built yet: the first scrape is under way"
         );
+        service.fail(anyhow::anyhow!("no registry"));
+        assert_eq!(ready(), "no graph has been built yet: no registry");
         service.replace(Arc::new(responses()), Timestamp::UNIX_EPOCH);
-        assert!(
-            service
-                .ready()
-                .unwrap_err()
-                .starts_with("the graph is 4000 s old")
-        );
-        service.fail("no registry".to_owned());
         assert_eq!(
-            service.ready().unwrap_err(),
-            "the graph is 4000 s old: no registry"
+            ready(),
+            "the graph is 4000 s old: the first scrape is under way"
         );
+        service.fail(anyhow::anyhow!("no registry"));
+        assert_eq!(ready(), "the graph is 4000 s old: no registry");
         assert!(service.responses().is_some());
     }
 

@@ -28,10 +28,10 @@ pub fn decide(
     version: &ClusterVersion,
     accepted: &BTreeSet<String>,
 ) -> CommenceStep {
-    let asked = version.spec.desired_update.as_ref();
+    let requested = version.spec.desired_update.as_ref();
     let set = |image: Value, release: Value| {
         // What an administrator forced before is not forced again.
-        let update = if asked.is_some_and(|update| update.force) {
+        let update = if requested.is_some_and(|update| update.force) {
             json!({ "image": image, "version": release, "force": false })
         } else {
             json!({ "image": image, "version": release })
@@ -39,12 +39,12 @@ pub fn decide(
         CommenceStep::SetRelease(json!({ "spec": { "desiredUpdate": update } }))
     };
     if !desired.image.is_empty() {
-        if asked.is_some_and(|update| update.image == desired.image) {
+        if requested.is_some_and(|update| update.image == desired.image) {
             return CommenceStep::Done;
         }
         return set(json!(desired.image), Value::Null);
     }
-    if asked.is_some_and(|update| update.version == desired.version) {
+    if requested.is_some_and(|update| update.version == desired.version) {
         return CommenceStep::Done;
     }
     if version.spec.channel != desired.channel {

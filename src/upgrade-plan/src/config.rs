@@ -69,7 +69,7 @@ pub struct OperatorConfig {
     pub ignored_criticals: Vec<String>,
     /// Namespaces whose alerts do not hold an upgrade.
     pub ignored_namespaces: Vec<String>,
-    /// Addresses that must answer before the cluster is changed.
+    /// Addresses that must respond before the cluster is changed.
     pub dependencies: Vec<String>,
     /// How long each may take.
     pub dependency_timeout: SignedDuration,

@@ -12,7 +12,7 @@ use crate::notice::NoticeState;
 /// Part of the address of the agent in the cluster, which has routes of its own.
 const AGENT: &str = "ocm-agent.openshift-ocm-agent-operator.svc.cluster.local:8081";
 
-/// Where the fleet manager is, and what it is asked for.
+/// Where the fleet manager is, and what is requested of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FleetSettings {
     /// Its address, without a slash at the end.
@@ -138,7 +138,7 @@ pub struct UpgradePolicy {
 pub struct PolicyState {
     /// Its name.
     pub value: String,
-    /// What is said about it.
+    /// A description of it.
     #[serde(default)]
     pub description: String,
 }
@@ -146,7 +146,7 @@ pub struct PolicyState {
 /// How far an upgrade is, for the fleet manager.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FleetState {
-    /// It is not asked for yet.
+    /// It is not due yet.
     Pending,
     /// It waits for its time.
     Scheduled,

@@ -15,27 +15,27 @@ use crate::node_view::{PoolProgress, UpgradeNode};
 pub enum HealthFinding {
     /// These alerts fire.
     CriticalAlerts(Vec<String>),
-    /// It is not known which alerts fire.
+    /// Which alerts fire cannot be read.
     AlertsUnknown(String),
     /// These operators are degraded or not available.
     DegradedOperators(Vec<String>),
-    /// It is not known how operators are.
+    /// How operators are cannot be read.
     OperatorsUnknown(String),
     /// Capacity is to be reserved, and there is no pool for it.
     NoMachinePool(String),
     /// These nodes are cordoned, and not by an update.
     Cordoned(Vec<String>),
-    /// It is not known how nodes are.
+    /// How nodes are cannot be read.
     NodesUnknown(String),
     /// These nodes have too little of something.
     Pressure(Vec<(String, Vec<&'static str>)>),
     /// These budgets block every drain: namespace and name.
     BlockingBudgets(Vec<(String, String)>),
-    /// It is not known which budgets there are.
+    /// Which budgets there are cannot be read.
     BudgetsUnknown(String),
     /// The validation operator reports budgets that block drains.
     ReportedBudgets,
-    /// The validation operator does not answer.
+    /// The validation operator does not respond.
     ValidationUnknown(String),
 }
 
@@ -171,8 +171,8 @@ pub fn announcement(findings: &[HealthFinding]) -> String {
     format!("{}: {}", checks.join(","), texts(findings))
 }
 
-/// What is wrong with operators: degraded, or not available. Where there is none, that is not
-/// known.
+/// What is wrong with operators: degraded, or not available. Where there is none, that is
+/// unknown.
 pub fn check_operators<'a>(
     operators: impl Iterator<Item = (&'a str, &'a ClusterOperatorStatus)>,
 ) -> Option<HealthFinding> {
@@ -203,8 +203,8 @@ pub fn check_operators<'a>(
     (!names.is_empty()).then_some(HealthFinding::DegradedOperators(names))
 }
 
-/// What is wrong with nodes: cordoned by hand, or under pressure. Where there is none, that is not
-/// known.
+/// What is wrong with nodes: cordoned by hand, or under pressure. Where there is none, that is
+/// unknown.
 pub fn check_nodes<'a>(
     nodes: impl Iterator<Item = &'a UpgradeNode>,
     pools: &[&PoolProgress],

@@ -5,7 +5,7 @@ use api::upgrade::{UpgradeCondition, UpgradeConfigStatus, UpgradeHistoryEntry};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use crate::step::{Again, StepKind, StepName, UpgradeStep};
+use crate::step::{Rerun, StepKind, StepName, UpgradeStep};
 
 /// The time at which a condition was last looked at is written so often, if nothing else changes.
 const PROBED: SignedDuration = SignedDuration::from_mins(5);
@@ -43,12 +43,12 @@ pub fn find<'a>(status: &'a UpgradeConfigStatus, version: &str) -> Option<&'a Up
 /// Puts an entry in the place of that of its version, or first.
 pub fn put(status: &mut UpgradeConfigStatus, entry: UpgradeHistoryEntry) {
     if !entry.version.is_empty() {
-        // That of an image whose version was not known yet: this one takes its place.
-        status.history.retain(|known| !known.version.is_empty());
+        // That of an image whose version was not read yet: this one takes its place.
+        status.history.retain(|entry| !entry.version.is_empty());
     }
     let mut entries = status.history.iter_mut();
-    match entries.find(|known| known.version == entry.version) {
-        Some(known) => *known = entry,
+    match entries.find(|stored| stored.version == entry.version) {
+        Some(stored) => *stored = entry,
         None => status.history.insert(0, entry),
     }
 }
@@ -56,12 +56,12 @@ pub fn put(status: &mut UpgradeConfigStatus, entry: UpgradeHistoryEntry) {
 /// Whether a step runs now. What was done is kept over passes and restarts.
 pub fn turn(entry: &UpgradeHistoryEntry, step: &UpgradeStep, is_commenced: bool) -> StepTurn {
     let is_done = has_done(entry, step.condition);
-    match step.again {
-        Again::UntilCommenced if is_commenced && is_done => StepTurn::Skip,
-        Again::UntilCommenced if is_commenced => StepTurn::Passed,
-        Again::Never if is_done => StepTurn::Skip,
-        Again::Until(other) if is_done && is_step_done(entry, other) => StepTurn::Skip,
-        Again::UntilCommenced | Again::Never | Again::Until(_) => StepTurn::Run,
+    match step.rerun {
+        Rerun::UntilCommenced if is_commenced && is_done => StepTurn::Skip,
+        Rerun::UntilCommenced if is_commenced => StepTurn::Passed,
+        Rerun::Never if is_done => StepTurn::Skip,
+        Rerun::Until(other) if is_done && is_step_done(entry, other) => StepTurn::Skip,
+        Rerun::UntilCommenced | Rerun::Never | Rerun::Until(_) => StepTurn::Run,
     }
 }
 
@@ -102,9 +102,9 @@ pub fn finish(
     now: Timestamp,
 ) -> bool {
     let r#type = step.condition;
-    let known = entry.condition(r#type);
-    let start_time = known.and_then(|known| known.start_time.clone());
-    let complete_time = known.and_then(|known| known.complete_time.clone());
+    let stored = entry.condition(r#type);
+    let start_time = stored.and_then(|stored| stored.start_time.clone());
+    let complete_time = stored.and_then(|stored| stored.complete_time.clone());
     let condition = match outcome {
         StepOutcome::Done => UpgradeCondition {
             r#type: r#type.to_owned(),
@@ -161,20 +161,22 @@ fn pending(step: &UpgradeStep, message: String) -> UpgradeCondition {
 /// that does not changes nothing for [`PROBED`], so that it is no write.
 fn set(entry: &mut UpgradeHistoryEntry, mut condition: UpgradeCondition, now: Timestamp) -> bool {
     let mut conditions = entry.conditions.iter_mut();
-    let known = conditions.find(|known| known.r#type == condition.r#type);
+    let stored = conditions.find(|stored| stored.r#type == condition.r#type);
     condition.last_transition_time = Some(Time(now));
-    if let Some(known) = known {
-        if known.status == condition.status {
+    if let Some(stored) = stored {
+        if stored.status == condition.status {
             condition
                 .last_transition_time
-                .clone_from(&known.last_transition_time);
+                .clone_from(&stored.last_transition_time);
         }
-        condition.last_probe_time.clone_from(&known.last_probe_time);
-        let is_news = *known != condition;
-        let probed = known.last_probe_time.as_ref();
+        condition
+            .last_probe_time
+            .clone_from(&stored.last_probe_time);
+        let is_news = *stored != condition;
+        let probed = stored.last_probe_time.as_ref();
         if is_news || probed.is_none_or(|at| now.duration_since(at.0).abs() >= PROBED) {
             condition.last_probe_time = Some(Time(now));
-            *known = condition;
+            *stored = condition;
         }
         is_news
     } else {
@@ -327,9 +329,9 @@ mod tests {
         unknown.version.clear();
         put(&mut status, unknown.clone());
         assert_eq!(status.history, [unknown]);
-        let known = entry(UpgradePhase::New);
-        put(&mut status, known.clone());
-        assert_eq!(status.history, [known]);
+        let stored = entry(UpgradePhase::New);
+        put(&mut status, stored.clone());
+        assert_eq!(status.history, [stored]);
     }
 
     #[test]

@@ -13,7 +13,7 @@
 //! - [`window`]: how long an upgrade may wait for its gates
 //! - [`commence`], [`upgradeable`]: what is written to ClusterVersion, and what speaks against it
 //! - [`health`], [`node_view`]: whether the cluster is well, and how far its nodes are
-//! - [`node_keeper`]: help for drains that are stuck
+//! - [`drain_help`]: help for drains that are stuck
 //! - [`capacity`], [`silence`], [`notice`]: what is added, silenced and announced
 //! - [`cloud_event`]: announcements as `CloudEvents`
 //! - [`series`]: what metrics show of it
@@ -23,13 +23,13 @@ pub mod capacity;
 pub mod cloud_event;
 pub mod commence;
 pub mod config;
+pub mod drain_help;
 #[cfg(any(test, feature = "fixture"))]
 pub mod fixture;
 pub mod fleet;
 pub mod health;
 pub mod history;
 pub mod hook;
-pub mod node_keeper;
 pub mod node_view;
 pub mod notice;
 pub mod pass;

@@ -232,7 +232,7 @@ impl PoolProgress {
     }
 }
 
-/// Why nodes are not upgraded yet, by pool. Without a pool of workers it is not known whether they
+/// Why nodes are not upgraded yet, by pool. Without a pool of workers it is unknown whether they
 /// are.
 pub fn open_pools<'a>(pools: impl Iterator<Item = &'a PoolProgress>) -> Vec<String> {
     let (mut open, mut has_workers) = (Vec::new(), false);
@@ -296,16 +296,16 @@ mod tests {
         };
         let (five, late) = (at(5).to_string(), at(7).to_string());
         let (none, five, late) = (json!([]), Some(five.as_str()), Some(late.as_str()));
-        let known = |minute| Some(DrainStart::At(at(minute)));
+        let since = |minute| Some(DrainStart::At(at(minute)));
         let table = [
-            (phase("Draining", "Working", five), none.clone(), known(5)),
+            (phase("Draining", "Working", five), none.clone(), since(5)),
             // It takes longer than an hour.
-            (phase("Draining", "Degraded", five), none.clone(), known(5)),
+            (phase("Draining", "Degraded", five), none.clone(), since(5)),
             // An administrator cordoned the node before.
-            (phase("Draining", "Working", five), cordon(1), known(5)),
+            (phase("Draining", "Working", five), cordon(1), since(5)),
             // The node's clock is behind.
-            (phase("Draining", "Working", five), cordon(6), known(6)),
-            (phase("Draining", "Working", late), cordon(6), known(7)),
+            (phase("Draining", "Working", five), cordon(6), since(6)),
+            (phase("Draining", "Working", late), cordon(6), since(7)),
             // Cordoned by an administrator during a long fetch, or verified after the reboot.
             (phase("Fetching", "Working", None), cordon(1), None),
             (phase("Verifying", "Working", five), cordon(1), None),
@@ -344,20 +344,20 @@ mod tests {
 
     #[test]
     fn drain_by_openshifts_controller_lasts_from_its_request_to_its_answer() {
-        let asked = |desired: &str, applied: &str| json!({ STATE: "Working", DESIRED: desired, APPLIED: applied });
+        let requested = |desired: &str, applied: &str| json!({ STATE: "Working", DESIRED: desired, APPLIED: applied });
         let table = [
             (
-                asked("drain-b", "uncordon-a"),
+                requested("drain-b", "uncordon-a"),
                 cordon(3),
                 Some(DrainStart::At(at(3))),
             ),
             (
-                asked("drain-b", "uncordon-a"),
+                requested("drain-b", "uncordon-a"),
                 json!([]),
                 Some(DrainStart::Unknown),
             ),
-            (asked("drain-b", "drain-b"), cordon(3), None),
-            (asked("uncordon-b", "drain-b"), cordon(3), None),
+            (requested("drain-b", "drain-b"), cordon(3), None),
+            (requested("uncordon-b", "drain-b"), cordon(3), None),
             (json!({ STATE: "Working" }), cordon(3), None),
         ];
         for (annotations, taints, expected) in table {

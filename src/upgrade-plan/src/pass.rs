@@ -7,8 +7,8 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::config::{self, OperatorConfig};
+use crate::drain_help::DrainLimits;
 use crate::history;
-use crate::node_keeper::DrainLimits;
 use crate::notice::{ANNOTATION, Announced, NoticeState};
 use crate::phase::{self, PhaseEvent, UnexpectedEvent};
 use crate::release_state::{NoSource, is_commenced, preceding_version};
@@ -43,9 +43,9 @@ impl Pass {
         if history::is_step_done(&self.entry, StepName::CommenceUpgrade) {
             return Ok(true);
         }
-        let asked = self.version.spec.desired_update.as_ref();
+        let requested = self.version.spec.desired_update.as_ref();
         let version = self.entry.version.as_str();
-        if !version.is_empty() && asked.is_some_and(|update| update.version == version) {
+        if !version.is_empty() && requested.is_some_and(|update| update.version == version) {
             return Ok(true);
         }
         is_commenced(&self.version, &self.upgrade.spec.desired)
@@ -78,15 +78,15 @@ impl Pass {
 
     /// Whether the UpgradeConfig was found valid.
     pub fn is_valid(&self) -> bool {
-        let known = self.entry.condition(VALID);
-        known.is_some_and(|known| known.status == ConditionStatus::True)
+        let condition = self.entry.condition(VALID);
+        condition.is_some_and(|condition| condition.status == ConditionStatus::True)
     }
 
     /// Whether its image was read, and is its version.
     pub fn has_read_image(&self) -> bool {
         let message = validation::valid_message(&self.upgrade.spec.desired);
-        let known = self.entry.condition(VALID);
-        self.is_valid() && known.is_some_and(|known| known.message == message)
+        let condition = self.entry.condition(VALID);
+        self.is_valid() && condition.is_some_and(|condition| condition.message == message)
     }
 
     /// Whether a state was announced.
@@ -99,19 +99,19 @@ impl Pass {
 
     /// Notes a condition.
     pub fn note(&mut self, r#type: &str, status: bool, reason: &str, message: &str) {
-        let said = (reason, message);
-        history::note(&mut self.entry, r#type, status.into(), said, self.now);
+        let text = (reason, message);
+        history::note(&mut self.entry, r#type, status.into(), text, self.now);
     }
 
     /// Notes that nothing is wrong any more, where something was.
     pub fn clear(&mut self, r#type: &str, was: ConditionStatus, reason: &str, message: &str) {
-        let known = self.entry.condition(r#type);
-        if known.is_some_and(|known| known.status == was) {
+        let condition = self.entry.condition(r#type);
+        if condition.is_some_and(|condition| condition.status == was) {
             self.note(r#type, was == ConditionStatus::False, reason, message);
         }
     }
 
-    /// An upgrade that was under way when another one was asked for, and has not changed the
+    /// An upgrade that was under way when another one was requested, and has not changed the
     /// cluster.
     pub fn replaced_entry(&self) -> Option<UpgradeHistoryEntry> {
         let mut entries = self.upgrade.status.as_ref()?.history.iter();
@@ -122,7 +122,7 @@ impl Pass {
     }
 }
 
-/// The upgrade that is worked on, and why another one that is asked for is not.
+/// The upgrade that is worked on, and why another one that is requested is not.
 ///
 /// # Errors
 /// There is none.
@@ -133,16 +133,16 @@ pub fn working_entry(
 ) -> Result<(UpgradeHistoryEntry, Option<String>), UnexpectedEvent> {
     let status = upgrade.status.clone().unwrap_or_default();
     let desired = upgrade.spec.desired.version.as_str();
-    let asked = version.spec.desired_update.as_ref();
+    let requested = version.spec.desired_update.as_ref();
     let mut open = status.history.iter().filter(|entry| {
         let is_begun = history::is_step_done(entry, StepName::CommenceUpgrade)
-            || asked.is_some_and(|update| update.version == entry.version);
+            || requested.is_some_and(|update| update.version == entry.version);
         entry.phase == UpgradePhase::Upgrading && entry.version != desired && is_begun
     });
     if let Some(begun) = open.next() {
         let image = upgrade.spec.desired.image.as_str();
-        let is_asked = asked.is_some_and(|update| update.image == image);
-        if desired.is_empty() && !image.is_empty() && is_asked {
+        let is_requested = requested.is_some_and(|update| update.image == image);
+        if desired.is_empty() && !image.is_empty() && is_requested {
             return Ok((begun.clone(), None));
         }
         let why = format!(
@@ -155,7 +155,7 @@ pub fn working_entry(
     if let Some(entry) = history::find(&status, desired) {
         return Ok((entry.clone(), None));
     }
-    // Until the version of an image is known, its progress is not either.
+    // Until the version of an image is read, its progress is unknown.
     let is_commenced =
         !desired.is_empty() && is_commenced(version, &upgrade.spec.desired).unwrap_or(false);
     let version = version.status.clone().unwrap_or_default();

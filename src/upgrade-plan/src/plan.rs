@@ -11,25 +11,25 @@ use crate::history::{self, StepTurn};
 use crate::hook::{Hook, HookTime};
 use crate::step::{StepName, UpgradeStep};
 
-/// What a gate says when it is asked ahead of its turn.
+/// The result of a gate that is evaluated ahead of its turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum GateAnswer {
+pub enum GateResult {
     /// It would let the upgrade pass; what it says besides.
     Passes(String),
     /// It would hold it, and why.
     Holds(String),
 }
 
-/// The steps as far as they are. `asked` are answers of gates whose turn has not come.
+/// The steps as far as they are. `ahead` are results of gates whose turn has not come.
 pub fn steps(
     entry: &UpgradeHistoryEntry,
     list: &[UpgradeStep],
     hooks: &[Hook],
-    asked: &BTreeMap<StepName, GateAnswer>,
+    ahead: &BTreeMap<StepName, GateResult>,
     is_commenced: bool,
 ) -> Vec<PlanStep> {
     let shown = list.iter().map(|step| {
-        let (state, message) = state(entry, step, asked.get(&step.name), is_commenced);
+        let (state, message) = state(entry, step, ahead.get(&step.name), is_commenced);
         let hooks = hooks.iter().filter(|hook| hook.step == step.name);
         PlanStep {
             name: step.name.to_string(),
@@ -52,23 +52,23 @@ pub fn steps(
 fn state(
     entry: &UpgradeHistoryEntry,
     step: &UpgradeStep,
-    asked: Option<&GateAnswer>,
+    ahead: Option<&GateResult>,
     is_commenced: bool,
 ) -> (PlanState, String) {
     let has_begun = !matches!(entry.phase, UpgradePhase::New | UpgradePhase::Pending);
     let condition = entry.condition(step.condition).filter(|_| has_begun);
-    let is_done = condition.is_some_and(|known| known.status == ConditionStatus::True);
+    let is_done = condition.is_some_and(|condition| condition.status == ConditionStatus::True);
     let is_over = has_begun && history::turn(entry, step, is_commenced) != StepTurn::Run;
     if is_done || is_over || entry.phase == UpgradePhase::Upgraded {
         return (PlanState::Done, String::new());
     }
-    match (condition, asked) {
+    match (condition, ahead) {
         (Some(open), _) if entry.phase == UpgradePhase::Failed => {
             (PlanState::Holds, open.message.clone())
         }
         (Some(open), _) => (PlanState::Running, open.message.clone()),
-        (None, Some(GateAnswer::Passes(why))) => (PlanState::Passes, why.clone()),
-        (None, Some(GateAnswer::Holds(why))) => (PlanState::Holds, why.clone()),
+        (None, Some(GateResult::Passes(why))) => (PlanState::Passes, why.clone()),
+        (None, Some(GateResult::Holds(why))) => (PlanState::Holds, why.clone()),
         (None, None) => (PlanState::Pending, String::new()),
     }
 }
@@ -181,22 +181,22 @@ mod tests {
     use crate::step::usual;
 
     fn shown(entry: &UpgradeHistoryEntry, is_commenced: bool) -> Vec<(String, PlanState, String)> {
-        let asked = [
-            (StepName::IsUpgradeable, GateAnswer::Passes(String::new())),
+        let ahead = [
+            (StepName::IsUpgradeable, GateResult::Passes(String::new())),
             (
                 StepName::PreUpgradeHealthCheck,
-                GateAnswer::Holds("an alert".to_owned()),
+                GateResult::Holds("an alert".to_owned()),
             ),
         ];
         let list = usual(&api::upgrade::UpgradeType::Osd);
-        steps(entry, &list, &[], &asked.into(), is_commenced)
+        steps(entry, &list, &[], &ahead.into(), is_commenced)
             .into_iter()
             .map(|step| (step.name, step.state, step.message))
             .collect()
     }
 
     fn of(steps: &[(String, PlanState, String)], name: StepName) -> (PlanState, &str) {
-        let found = steps.iter().find(|(known, ..)| *known == name.to_string());
+        let found = steps.iter().find(|(shown, ..)| *shown == name.to_string());
         let (_, state, message) = found.unwrap();
         (*state, message)
     }

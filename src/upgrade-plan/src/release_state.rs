@@ -5,12 +5,12 @@ use api::config::{ClusterVersion, ClusterVersionStatus, HistoryEntry, HistorySta
 use api::upgrade::DesiredRelease;
 use jiff::Timestamp;
 
-/// Why it is not known whether an upgrade was requested.
+/// Why it is undecided whether an upgrade was requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("cannot find the correct upgrade spec source")]
 pub struct NoSource;
 
-/// Why the version that runs is not known.
+/// Why the version that runs cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("failed to get current version")]
 pub struct NoCurrentVersion;
@@ -20,14 +20,14 @@ pub struct NoCurrentVersion;
 /// # Errors
 /// The release is named neither by an image nor by version and channel.
 pub fn is_commenced(version: &ClusterVersion, desired: &DesiredRelease) -> Result<bool, NoSource> {
-    let asked = version.spec.desired_update.as_ref();
+    let requested = version.spec.desired_update.as_ref();
     if !desired.image.is_empty() {
-        return Ok(asked.is_some_and(|update| update.image == desired.image));
+        return Ok(requested.is_some_and(|update| update.image == desired.image));
     }
     if desired.version.is_empty() || desired.channel.is_empty() {
         return Err(NoSource);
     }
-    Ok(asked.is_some_and(|update| update.version == desired.version))
+    Ok(requested.is_some_and(|update| update.version == desired.version))
 }
 
 /// Whether the control plane runs the version.
@@ -47,7 +47,7 @@ pub fn current_version(status: &ClusterVersionStatus) -> Result<&str, NoCurrentV
         .ok_or(NoCurrentVersion)
 }
 
-/// The version before the one that is asked for.
+/// The version before the requested one.
 pub fn preceding_version<'a>(status: &'a ClusterVersionStatus, desired: &str) -> &'a str {
     let running = status.desired.version.as_str();
     if running != desired {

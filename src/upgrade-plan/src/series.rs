@@ -53,7 +53,7 @@ pub const FAILURES: [&str; 7] = [
     NOTIFICATION_FAILED,
 ];
 
-/// What follows from the status of the upgrade to `entry`. Series of which something is not known
+/// What follows from the status of the upgrade to `entry`. Series of which something is unknown
 /// are left out.
 pub fn status_series(
     upgrade: &UpgradeConfig,

@@ -25,7 +25,7 @@ pub enum SilenceKind {
 /// A silence that Alertmanager has.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct KnownSilence {
+pub struct ListedSilence {
     /// Its id.
     pub id: String,
     /// Who created it.
@@ -66,8 +66,8 @@ pub struct SilenceChange {
     pub created: Option<WantedSilence>,
 }
 
-impl KnownSilence {
-    /// Reads the answer to `GET silences`.
+impl ListedSilence {
+    /// Reads the response to `GET silences`.
     ///
     /// # Errors
     /// Why it is no list of silences.
@@ -131,7 +131,7 @@ impl WantedSilence {
 pub fn missing_of_control_plane(
     version: &str,
     criticals: &[String],
-    known: &[KnownSilence],
+    listed: &[ListedSilence],
 ) -> Vec<WantedSilence> {
     let comment = format!("Silence for {CONTROL_PLANE} upgrade to version {version}");
     let mut wanted = vec![WantedSilence::usual(comment)];
@@ -143,8 +143,8 @@ pub fn missing_of_control_plane(
             matchers: vec![("alertname", format!("({})", criticals.join("|")))],
         });
     }
-    let ours = || known.iter().filter(|known| known.is_ours());
-    wanted.retain(|wanted| ours().all(|known| known.comment != wanted.comment));
+    let ours = || listed.iter().filter(|silence| silence.is_ours());
+    wanted.retain(|wanted| ours().all(|silence| silence.comment != wanted.comment));
     wanted
 }
 
@@ -153,14 +153,16 @@ fn workers_of(version: &str) -> String {
 }
 
 /// What is to be done about the silence of workers of which so many are pending. One that has run
-/// out while their number stayed is not created again: alerts tell that they are stuck.
-pub fn change_of_workers(version: &str, pending: u32, known: &[KnownSilence]) -> SilenceChange {
+/// out while their number stayed is not created again: alerts show that they are stuck.
+pub fn change_of_workers(version: &str, pending: u32, listed: &[ListedSilence]) -> SilenceChange {
     let wanted = format!("{} with remaining {pending} nodes", workers_of(version));
-    let last = last_of_workers(version, known);
+    let last = last_of_workers(version, listed);
     let is_there = last.is_some_and(|last| last.comment == wanted);
-    let of_upgrade = known.iter().filter(|known| known.is_of_workers(version));
-    let others = of_upgrade.filter(|known| known.is_open() && known.comment != wanted);
-    let replaced = others.map(|known| known.id.clone()).collect();
+    let of_upgrade = listed
+        .iter()
+        .filter(|silence| silence.is_of_workers(version));
+    let others = of_upgrade.filter(|silence| silence.is_open() && silence.comment != wanted);
+    let replaced = others.map(|silence| silence.id.clone()).collect();
     SilenceChange {
         replaced,
         created: (!is_there).then(|| WantedSilence::usual(wanted)),
@@ -169,28 +171,32 @@ pub fn change_of_workers(version: &str, pending: u32, known: &[KnownSilence]) ->
 
 /// Whether workers take longer than the silence of their alerts lasts. Where none was needed, none
 /// has run out.
-pub fn has_run_out(version: &str, known: &[KnownSilence]) -> bool {
-    let mut of_upgrade = known.iter().filter(|known| known.is_of_workers(version));
-    let is_open = of_upgrade.any(KnownSilence::is_open);
-    !is_open && last_of_workers(version, known).is_some()
+pub fn has_run_out(version: &str, listed: &[ListedSilence]) -> bool {
+    let mut of_upgrade = listed
+        .iter()
+        .filter(|silence| silence.is_of_workers(version));
+    let is_open = of_upgrade.any(ListedSilence::is_open);
+    !is_open && last_of_workers(version, listed).is_some()
 }
 
 /// The silence of workers that was created last. Of those that start at once one in force counts.
-fn last_of_workers<'a>(version: &str, known: &'a [KnownSilence]) -> Option<&'a KnownSilence> {
-    let of_upgrade = known.iter().filter(|known| known.is_of_workers(version));
-    of_upgrade.max_by_key(|known| (known.starts_at, known.is_open()))
+fn last_of_workers<'a>(version: &str, listed: &'a [ListedSilence]) -> Option<&'a ListedSilence> {
+    let of_upgrade = listed
+        .iter()
+        .filter(|silence| silence.is_of_workers(version));
+    of_upgrade.max_by_key(|silence| (silence.starts_at, silence.is_open()))
 }
 
 /// Ids of this operator's silences of a kind that are in force, or will be.
-pub fn to_remove(kind: SilenceKind, known: &[KnownSilence]) -> Vec<String> {
+pub fn to_remove(kind: SilenceKind, listed: &[ListedSilence]) -> Vec<String> {
     let part = match kind {
         SilenceKind::ControlPlane => CONTROL_PLANE,
         SilenceKind::Workers => WORKERS,
     };
-    let ours = known
+    let ours = listed
         .iter()
-        .filter(|known| known.is_ours() && known.is_open() && known.comment.contains(part));
-    ours.map(|known| known.id.clone()).collect()
+        .filter(|silence| silence.is_ours() && silence.is_open() && silence.comment.contains(part));
+    ours.map(|silence| silence.id.clone()).collect()
 }
 
 #[cfg(test)]
@@ -198,8 +204,8 @@ mod tests {
     use super::*;
     use crate::fixture::{START, at};
 
-    fn known(id: &str, comment: &str, state: &str) -> KnownSilence {
-        KnownSilence {
+    fn silence(id: &str, comment: &str, state: &str) -> ListedSilence {
+        ListedSilence {
             id: id.to_owned(),
             created_by: CREATOR.to_owned(),
             comment: comment.to_owned(),
@@ -210,8 +216,8 @@ mod tests {
         }
     }
 
-    fn begun(minute: i64, silence: KnownSilence) -> KnownSilence {
-        KnownSilence {
+    fn begun(minute: i64, silence: ListedSilence) -> ListedSilence {
+        ListedSilence {
             starts_at: Some(at(minute)),
             ..silence
         }
@@ -224,10 +230,10 @@ mod tests {
         "Silence for OSD worker node upgrade to version 4.16.4 with remaining 2 nodes";
 
     /// One in force that an administrator made.
-    fn foreign(id: &str, comment: &str) -> KnownSilence {
-        KnownSilence {
+    fn foreign(id: &str, comment: &str) -> ListedSilence {
+        ListedSilence {
             created_by: "admin".to_owned(),
-            ..known(id, comment, "active")
+            ..silence(id, comment, "active")
         }
     }
 
@@ -244,7 +250,7 @@ mod tests {
         assert_eq!(comments, [PLANE, critical]);
         assert_eq!(missing[1].matchers, [("alertname", "(A|B)".to_owned())]);
         for state in ["active", "pending", "expired"] {
-            let missing = missing_of_control_plane("4.16.4", &[], &[known("1", PLANE, state)]);
+            let missing = missing_of_control_plane("4.16.4", &[], &[silence("1", PLANE, state)]);
             assert_eq!(missing, []);
         }
         let of_another = [foreign("1", PLANE)];
@@ -252,14 +258,14 @@ mod tests {
             missing_of_control_plane("4.16.4", &[], &of_another).len(),
             1
         );
-        let other = [known("1", PLANE, "active")];
+        let other = [silence("1", PLANE, "active")];
         assert_eq!(missing_of_control_plane("4.16.5", &[], &other).len(), 1);
     }
 
     #[test]
     fn silence_of_workers_follows_how_many_are_pending() {
-        let change = |pending, known: &[KnownSilence]| {
-            let change = change_of_workers("4.16.4", pending, known);
+        let change = |pending, listed: &[ListedSilence]| {
+            let change = change_of_workers("4.16.4", pending, listed);
             let created = change.created.map(|silence| silence.comment);
             (change.replaced.join(","), created.is_some())
         };
@@ -267,29 +273,29 @@ mod tests {
         let created = |replaced: &str| (replaced.to_owned(), true);
         assert_eq!(change(3, &[]), created(""));
         for state in ["active", "pending"] {
-            assert_eq!(change(3, &[known("1", THREE, state)]), nothing);
-            assert_eq!(change(2, &[known("1", THREE, state)]), created("1"));
+            assert_eq!(change(3, &[silence("1", THREE, state)]), nothing);
+            assert_eq!(change(2, &[silence("1", THREE, state)]), created("1"));
         }
         // One that has run out without progress stays out.
-        assert_eq!(change(3, &[known("1", THREE, "expired")]), nothing);
+        assert_eq!(change(3, &[silence("1", THREE, "expired")]), nothing);
         // A count that comes a second time is silenced a second time.
         let back = [
-            begun(0, known("1", THREE, "expired")),
-            begun(5, known("2", TWO, "active")),
+            begun(0, silence("1", THREE, "expired")),
+            begun(5, silence("2", TWO, "active")),
         ];
         assert_eq!(change(3, &back), created("2"));
-        assert_eq!(change(3, &[known("1", PLANE, "active")]), created(""));
+        assert_eq!(change(3, &[silence("1", PLANE, "active")]), created(""));
         assert_eq!(change(3, &[foreign("1", THREE)]), created(""));
         let twice = [
-            known("1", THREE, "active"),
-            known("2", THREE, "pending"),
+            silence("1", THREE, "active"),
+            silence("2", THREE, "pending"),
             foreign("3", THREE),
         ];
         assert_eq!(change(2, &twice), created("1,2"));
         // The end of the former one failed.
         let both = [
-            begun(0, known("1", THREE, "active")),
-            begun(5, known("2", TWO, "active")),
+            begun(0, silence("1", THREE, "active")),
+            begun(5, silence("2", TWO, "active")),
         ];
         assert_eq!(change(2, &both), ("1".to_owned(), false));
     }
@@ -298,34 +304,34 @@ mod tests {
     fn workers_take_too_long_once_their_silence_has_run_out() {
         let table = [
             (vec![], false),
-            (vec![known("1", PLANE, "expired")], false),
-            (vec![known("1", THREE, "active")], false),
-            (vec![known("1", THREE, "pending")], false),
-            (vec![known("1", THREE, "expired")], true),
+            (vec![silence("1", PLANE, "expired")], false),
+            (vec![silence("1", THREE, "active")], false),
+            (vec![silence("1", THREE, "pending")], false),
+            (vec![silence("1", THREE, "expired")], true),
             (vec![foreign("1", THREE)], false),
             (
-                vec![known("1", THREE, "expired"), foreign("2", THREE)],
+                vec![silence("1", THREE, "expired"), foreign("2", THREE)],
                 true,
             ),
             (
-                vec![known("1", THREE, "expired"), known("2", TWO, "active")],
+                vec![silence("1", THREE, "expired"), silence("2", TWO, "active")],
                 false,
             ),
         ];
-        for (known, expected) in table {
-            assert_eq!(has_run_out("4.16.4", &known), expected, "{known:?}");
-            assert!(!has_run_out("4.16.40", &known));
+        for (listed, expected) in table {
+            assert_eq!(has_run_out("4.16.4", &listed), expected, "{listed:?}");
+            assert!(!has_run_out("4.16.40", &listed));
         }
     }
 
     #[test]
     fn only_our_own_silences_that_have_not_ended_are_removed() {
         let all = [
-            known("1", PLANE, "active"),
-            known("2", THREE, "active"),
-            known("3", THREE, "expired"),
+            silence("1", PLANE, "active"),
+            silence("2", THREE, "active"),
+            silence("3", THREE, "expired"),
             foreign("4", THREE),
-            known("5", TWO, "pending"),
+            silence("5", TWO, "pending"),
         ];
         assert_eq!(to_remove(SilenceKind::ControlPlane, &all), ["1"]);
         assert_eq!(to_remove(SilenceKind::Workers, &all), ["2", "5"]);
@@ -348,12 +354,12 @@ mod tests {
             "comment": PLANE,
         });
         assert_eq!(silence.to_body(START, at(90)), expected);
-        assert!(KnownSilence::parse_all(b"{}").is_err());
-        // As Alertmanager 0.27 answers it, with fewer fields.
-        let answer =
+        assert!(ListedSilence::parse_all(b"{}").is_err());
+        // As Alertmanager 0.27 returns it, with fewer fields.
+        let body =
             br#"[{ "id": "1", "createdBy": "a", "comment": "b", "status": { "state": "active" },
             "startsAt": "2027-01-15T08:00:00.000Z", "endsAt": "2027-01-15T09:30:00.000Z" }]"#;
-        let found = KnownSilence::parse_all(answer).unwrap();
+        let found = ListedSilence::parse_all(body).unwrap();
         assert_eq!(found[0].starts_at, Some(START));
     }
 }

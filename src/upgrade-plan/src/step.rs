@@ -15,7 +15,7 @@ pub struct UpgradeStep {
     /// What it is.
     pub kind: StepKind,
     /// Whether it runs again after it was done.
-    pub again: Again,
+    pub rerun: Rerun,
     /// What must hold for it to be done.
     pub waits_for: &'static str,
     /// When it is late.
@@ -37,7 +37,7 @@ pub enum StepKind {
 
 /// Whether a step that was done runs again in a later pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Again {
+pub enum Rerun {
     /// Until the cluster's version was set; from then on it counts as done.
     UntilCommenced,
     /// Until another step is done.
@@ -68,7 +68,7 @@ pub enum StepDeadline {
 /// What happens if a step does not succeed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnFailure {
-    /// It holds the upgrade, is asked again at a steady pace, and says why.
+    /// It holds the upgrade, is evaluated again at a steady pace, and says why.
     Hold,
     /// It holds the upgrade and is tried again after a growing time.
     Retry,
@@ -130,10 +130,10 @@ impl StepName {
     /// The step.
     #[expect(clippy::too_many_lines, reason = "a table, one row a step")]
     pub const fn step(self) -> UpgradeStep {
-        use Again::{Never, Until, UntilCommenced};
         use OnFailure::{CarryOn, Hold, Retry};
+        use Rerun::{Never, Until, UntilCommenced};
         use StepKind::{Action, Gate, Wait};
-        let (condition, kind, again, waits_for, deadline, on_failure) = match self {
+        let (condition, kind, rerun, waits_for, deadline, on_failure) = match self {
             Self::SendStartedNotification => (
                 "StartedNotificationSent",
                 Action,
@@ -275,7 +275,7 @@ impl StepName {
             name: self,
             condition,
             kind,
-            again,
+            rerun,
             waits_for,
             deadline,
             on_failure,
@@ -351,7 +351,7 @@ pub fn check_order(steps: &[StepName]) -> Result<(), OrderError> {
         }
     }
     for step in steps {
-        let is_before = step.step().again == Again::UntilCommenced;
+        let is_before = step.step().rerun == Rerun::UntilCommenced;
         if is_before && place(*step).is_some_and(|at| at > commence) {
             return Err(OrderError::TooLate { step: *step });
         }
@@ -378,7 +378,7 @@ mod tests {
                     step.name,
                     step.condition,
                     step.kind,
-                    step.again,
+                    step.rerun,
                     step.waits_for,
                     step.deadline,
                     step.on_failure

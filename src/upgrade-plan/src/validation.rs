@@ -1,7 +1,7 @@
 //! Whether an UpgradeConfig may be followed: values in, a verdict out.
 //!
-//! Two questions go to servers: [`ConfigVerdict::AskGraph`] to the update service,
-//! [`ConfigVerdict::AskImage`] to a registry. Their answers are judged by [`in_graph`] and
+//! Two requests go to servers: [`ConfigVerdict::AskGraph`] to the update service,
+//! [`ConfigVerdict::AskImage`] to a registry. Their responses are judged by [`in_graph`] and
 //! [`of_image`].
 
 use std::collections::BTreeSet;
@@ -26,7 +26,7 @@ pub struct InvalidUpgrade {
     pub why: String,
 }
 
-/// What is known without a server.
+/// What can be judged without a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ConfigVerdict {
     /// It may be followed.
@@ -35,7 +35,7 @@ pub enum ConfigVerdict {
     AskGraph {
         /// The version that runs.
         current: Version,
-        /// The version that is asked for.
+        /// The requested version.
         desired: Version,
     },
     /// A registry has to say which version the image of `spec.desired.image` is.
@@ -327,11 +327,11 @@ mod tests {
         spec.desired.version = "4.17.0".to_owned();
         let cluster = cluster_version("4.16.3");
         assert_eq!(judged(&spec, &cluster, false), Ok(ConfigVerdict::Valid));
-        let asked = ConfigVerdict::AskGraph {
+        let verdict = ConfigVerdict::AskGraph {
             current: version("4.16.3"),
             desired: version("4.17.0"),
         };
-        assert_eq!(judged(&spec, &cluster, true), Ok(asked));
+        assert_eq!(judged(&spec, &cluster, true), Ok(verdict));
         let graph = br#"{ "nodes": [
             { "version": "4.16.3", "payload": "q/r@sha256:3" },
             { "version": "4.17.0", "payload": "q/r@sha256:4" }
@@ -372,10 +372,10 @@ mod tests {
     fn image_says_which_version_it_is_and_is_no_way_down() {
         let mut spec = spec();
         spec.desired.image = format!("quay.io/openshift/release@{DIGEST}");
-        let asked = judged(&spec, &cluster_version("4.16.3"), false).unwrap();
+        let verdict = judged(&spec, &cluster_version("4.16.3"), false).unwrap();
         let current = version("4.16.3");
         assert_eq!(
-            asked,
+            verdict,
             ConfigVerdict::AskImage {
                 current: current.clone(),
                 image: spec.desired.image.parse().unwrap(),

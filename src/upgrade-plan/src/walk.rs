@@ -33,8 +33,8 @@ use crate::step::UpgradeStep;
 use crate::validation::ConfigVerdict;
 use crate::window;
 
-/// How often a gate is asked again that holds an upgrade, and how often something is checked that
-/// no watch reports.
+/// How often a gate that holds an upgrade is evaluated again, and how often something is checked
+/// that no watch reports.
 pub const POLL: Duration = Duration::from_secs(30);
 
 /// How often the time of an upgrade is compared with the clock, which may be set.
@@ -67,7 +67,7 @@ fn pending(facts: UpgradeFacts<'_>) -> Turn {
             match validated(facts, is_due) {
                 Ok(version) => Ok(version),
                 Err(Unvalidated::Invalid(why)) => Err(why),
-                Err(Unvalidated::Asks(wanted)) => return Turn::observe(wanted),
+                Err(Unvalidated::Needs(wanted)) => return Turn::observe(wanted),
             }
         }
     };
@@ -80,7 +80,7 @@ fn pending(facts: UpgradeFacts<'_>) -> Turn {
             return Turn::act(commands, Then::Wait(Duration::from_secs(1)));
         }
         Err(why) => {
-            // ClusterVersion and the UpgradeConfig are watched; a server is asked again.
+            // ClusterVersion and the UpgradeConfig are watched; a server is polled.
             let then = if is_due || !desired.image.is_empty() {
                 Then::Wait(Duration::from_mins(1))
             } else {
@@ -95,7 +95,7 @@ fn pending(facts: UpgradeFacts<'_>) -> Turn {
     turn
 }
 
-/// Pending and valid: it waits for its time, and starts if it is still what is asked for.
+/// Pending and valid: it waits for its time, and starts if it is still the requested one.
 fn when_valid(facts: UpgradeFacts<'_>, decision: Option<StartDecision>) -> Turn {
     let UpgradeFacts { pass, seen, .. } = facts;
     let changed = UpgradeProgress::Enter(PhaseEvent::Changed);
@@ -123,30 +123,30 @@ fn when_valid(facts: UpgradeFacts<'_>, decision: Option<StartDecision>) -> Turn 
 /// Why an upgrade is not followed.
 enum Unvalidated {
     Invalid(String),
-    /// This has to be asked before.
-    Asks(UpgradeObservation),
+    /// This has to be observed before.
+    Needs(UpgradeObservation),
 }
 
 /// The version of the image of an upgrade that can be followed, if it has one that was read.
 fn validated(facts: UpgradeFacts<'_>, is_due: bool) -> Result<Option<Version>, Unvalidated> {
     let pass = facts.pass;
-    if let Some(answer) = &facts.seen.asked {
-        return answer.clone().map_err(Unvalidated::Invalid);
+    if let Some(checked) = &facts.seen.checked {
+        return checked.clone().map_err(Unvalidated::Invalid);
     }
     match pass.judge() {
         Err(invalid) => Err(Unvalidated::Invalid(invalid.to_string())),
         Ok(ConfigVerdict::Valid) => Ok(None),
-        // Servers are asked when the upgrade is seen, and at the start.
+        // Requests to servers are sent when the upgrade is seen, and at the start.
         Ok(ConfigVerdict::AskImage { .. }) if !is_due && pass.has_read_image() => Ok(None),
         Ok(ConfigVerdict::AskGraph { .. }) if !is_due && pass.is_valid() => Ok(None),
         Ok(ConfigVerdict::AskImage { current, image }) => {
-            Err(Unvalidated::Asks(UpgradeObservation::Image {
+            Err(Unvalidated::Needs(UpgradeObservation::Image {
                 current,
                 image,
             }))
         }
         Ok(ConfigVerdict::AskGraph { current, desired }) => {
-            Err(Unvalidated::Asks(UpgradeObservation::Graph {
+            Err(Unvalidated::Needs(UpgradeObservation::Graph {
                 current,
                 desired,
             }))
@@ -217,8 +217,9 @@ fn hooks(facts: UpgradeFacts<'_>, step: UpgradeStep, when: HookTime) -> Option<T
     let UpgradeFacts { pass, seen, .. } = facts;
     let (upgrade, version) = (&pass.upgrade, pass.entry.version.as_str());
     let mut hooks = pass.config.hooks.iter().filter(|hook| {
-        let known = pass.entry.condition(&hook.condition());
-        let has_succeeded = known.is_some_and(|known| known.status == ConditionStatus::True);
+        let condition = pass.entry.condition(&hook.condition());
+        let has_succeeded =
+            condition.is_some_and(|condition| condition.status == ConditionStatus::True);
         hook.step == step.name && hook.when == when && !has_succeeded
     });
     let hook = hooks.next()?;

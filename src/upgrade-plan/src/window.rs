@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::release_state::NoSource;
 
 /// Whether an upgrade is given up: its window has closed, and the cluster is unchanged. Where that
-/// is not known, it is not given up. ARO has no such policy.
+/// is unknown, it is not given up. ARO has no such policy.
 pub fn has_expired(
     r#type: &UpgradeType,
     entry: &UpgradeHistoryEntry,

@@ -1,4 +1,4 @@
-//! Whether another release is accepted in place of the one that is applied, and what is said of it.
+//! Whether another release is accepted in place of the applied one, and the messages about it.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -52,7 +52,7 @@ pub enum VersionEvent {
     Loading(String),
     /// They cannot be, or are wrong.
     LoadFailed(String),
-    /// It is another version than was asked for.
+    /// Its version differs from the requested one.
     VersionFailed(String),
     /// Preconditions speak against it.
     Blocked(String),
@@ -64,10 +64,10 @@ pub enum VersionEvent {
     Accepted(String),
 }
 
-/// A release that is asked for in place of the one that is applied.
+/// A release that is requested in place of the applied one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestedRelease {
-    /// What is asked for: its image, and its version unless only the image was named.
+    /// The requested release: its image, and its version unless only the image was named.
     pub release: Release,
     /// Whether signatures and blocking preconditions are overridden.
     pub is_forced: bool,
@@ -149,7 +149,7 @@ impl RequestedRelease {
         (self.at(RETRIEVE, ConditionStatus::Unknown, text), event)
     }
 
-    /// It is loaded: what is said of that.
+    /// The event of its loading.
     pub(crate) fn loading(&self) -> VersionEvent {
         VersionEvent::Loading(format!("Loading payload {}", self.named()))
     }
@@ -181,7 +181,7 @@ impl RequestedRelease {
         (this.at(step, ConditionStatus::False, message), event)
     }
 
-    /// Whether it is accepted: how, and what is said of that.
+    /// Whether it is accepted: how, and the events of that.
     ///
     /// # Errors
     /// Why not.

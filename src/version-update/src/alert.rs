@@ -60,15 +60,15 @@ fn risk(name: &str, message: &str, url: &str) -> UpdateRisk {
 /// The risks of what Prometheus answered, by name. `page` stands for an alert without a runbook.
 ///
 /// # Errors
-/// Why it is no answer.
+/// Why it is no list of alerts.
 pub fn risks(body: &[u8], page: &str) -> Result<Vec<UpdateRisk>, String> {
-    let answer: Value = serde_json::from_slice(body).map_err(|error| error.to_string())?;
-    if text(&answer, "/status") != "success" {
-        let why = text(&answer, "/error");
+    let response: Value = serde_json::from_slice(body).map_err(|error| error.to_string())?;
+    if text(&response, "/status") != "success" {
+        let why = text(&response, "/error");
         return Err(format!("alerts are not answered: {why}"));
     }
-    release::prometheus::partial::check_whole(&answer)?;
-    let alerts = answer.pointer("/data/alerts").and_then(Value::as_array);
+    release::prometheus::partial::check_whole(&response)?;
+    let alerts = response.pointer("/data/alerts").and_then(Value::as_array);
     let alerts = alerts.ok_or("the answer has no alerts")?;
     let mut by_name: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
     for alert in alerts.iter().filter(|alert| counts(alert)) {
@@ -129,8 +129,8 @@ mod tests {
     }
 
     fn found(alerts: &[Value]) -> Vec<UpdateRisk> {
-        let answer = json!({ "status": "success", "data": { "alerts": alerts } });
-        risks(answer.to_string().as_bytes(), PAGE).unwrap()
+        let response = json!({ "status": "success", "data": { "alerts": alerts } });
+        risks(response.to_string().as_bytes(), PAGE).unwrap()
     }
 
     #[test]
@@ -163,11 +163,11 @@ mod tests {
 
     #[test]
     fn a_risk_says_what_the_alert_says() {
-        let said = json!({ "annotations": {
+        let annotations = json!({ "annotations": {
             "summary": "etcd is slow.", "description": "Member m0 takes 2 s.",
             "runbook_url": "https://runbooks.example/etcd"
         } });
-        let found = found(&[alert("EtcdSlow", "critical", "firing", &said)]);
+        let found = found(&[alert("EtcdSlow", "critical", "firing", &annotations)]);
         assert_eq!(
             found[0].message,
             "critical alert EtcdSlow is firing. etcd is slow. Member m0 takes 2 s."

@@ -46,7 +46,7 @@ pub struct Injected {
 /// Why a manifest does not get what it asks the cluster for.
 #[derive(Debug, thiserror::Error)]
 pub enum InjectionError {
-    /// The proxy is asked for a container that there is not.
+    /// The proxy is requested for a container that there is not.
     #[error("requested injection for non-existent container: {name:?}")]
     FindContainer {
         /// Its name.

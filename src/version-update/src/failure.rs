@@ -1,4 +1,4 @@
-//! Why a release is not applied: one record a cause, and how several are said in one sentence.
+//! Why a release is not applied: one record a cause, and how several share one sentence.
 //!
 //! - `verdict`: what failures do to conditions
 
@@ -13,7 +13,7 @@ pub use self::verdict::{FailureVerdict, judge};
 /// What a failure does to the conditions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Effect {
-    /// It is said once the pass has succeeded.
+    /// It is reported once the pass has succeeded.
     Report,
     /// Nothing: it is waited for.
     None,
@@ -51,24 +51,25 @@ pub struct Failure {
     pub detail: Option<Box<WaitDetail>>,
 }
 
-/// What is known of an operator that is waited for.
+/// Why an operator is waited for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WaitDetail {
     /// The manifest, as people read it.
     pub manifest: String,
     /// The operator's own message; empty for none.
-    pub said: String,
+    pub message: String,
 }
 
 /// Longest message of an operator that is repeated.
-const SAID_MAX: usize = 200;
+const MESSAGE_MAX: usize = 200;
 
 /// After so long a failing operator counts as a failure.
 const FAIL_AFTER: SignedDuration = SignedDuration::from_mins(40);
 
 const MULTIPLE: &str = "MultipleErrors";
 
-/// A rule of ClusterOperators: reason without its first word, and what is said of them.
+/// A rule of ClusterOperators: reason without its first word, and its verb phrases for one
+/// and for many.
 struct Rule {
     suffix: &'static str,
     one: &'static str,
@@ -101,12 +102,12 @@ const RULES: [Rule; 4] = [
 impl Failure {
     /// An operator that is not as it must be, for a rule's suffix.
     pub fn operator(name: &str, suffix: &str, effect: Effect) -> Self {
-        let said = RULES.iter().find(|rule| rule.suffix == suffix);
-        let said = said.map_or("", |rule| rule.one);
+        let phrase = RULES.iter().find(|rule| rule.suffix == suffix);
+        let phrase = phrase.map_or("", |rule| rule.one);
         Self {
             reason: format!("ClusterOperator{suffix}"),
-            message: format!("Cluster operator {name} {said}"),
-            summary: format!("the cluster operator {name} {said}"),
+            message: format!("Cluster operator {name} {phrase}"),
+            summary: format!("the cluster operator {name} {phrase}"),
             effect,
             subject: FailureSubject::Operator(name.to_owned()),
             detail: None,
@@ -116,14 +117,14 @@ impl Failure {
     /// A workload that does not get rolled out by itself, by kind and name (`namespace/name`), and
     /// why.
     pub fn workload(reason: &str, (kind, name): (&str, &str), why: &str) -> Self {
-        let said = match reason {
+        let phrase = match reason {
             "WorkloadNotProgressing" => "cannot roll out",
             _ => "has not yet successfully rolled out",
         };
         Self {
             reason: reason.to_owned(),
             message: format!("{kind} {name} {why}"),
-            summary: format!("the workload {name} {said}"),
+            summary: format!("the workload {name} {phrase}"),
             effect: Effect::Fail,
             subject: FailureSubject::Other,
             detail: None,
@@ -179,11 +180,11 @@ impl Failure {
 
     /// The same, with what an operator says of itself.
     #[must_use]
-    pub fn with_detail(self, manifest: &str, said: &str) -> Self {
-        let said: String = said.chars().take(SAID_MAX).collect();
+    pub fn with_detail(self, manifest: &str, message: &str) -> Self {
+        let message = message.chars().take(MESSAGE_MAX).collect();
         let detail = WaitDetail {
             manifest: manifest.to_owned(),
-            said,
+            message,
         };
         Self {
             detail: Some(Box::new(detail)),
@@ -305,16 +306,16 @@ fn merge(group: &[&Failure]) -> Option<Summary> {
         return Some(first);
     }
     let suffix = first.reason.strip_prefix("ClusterOperator")?;
-    let said = RULES.iter().find(|rule| rule.suffix == suffix);
-    let said = said.map_or("", |rule| rule.many);
+    let phrase = RULES.iter().find(|rule| rule.suffix == suffix);
+    let phrase = phrase.map_or("", |rule| rule.many);
     let summary = if suffix == "NotAvailable" {
         "some cluster operators are not available".to_owned()
     } else {
-        format!("the cluster operators {} {said}", joined(&names))
+        format!("the cluster operators {} {phrase}", joined(&names))
     };
     Some(Summary {
         reason: format!("ClusterOperators{suffix}"),
-        message: format!("Cluster operators {} {said}", joined(&names)),
+        message: format!("Cluster operators {} {phrase}", joined(&names)),
         summary,
         effect: group.iter().map(|failure| failure.effect).max(),
         operators: names,

@@ -14,11 +14,10 @@
 //! - [`preflight`]: what would fail of another release
 //! - [`signature_cache`]: which signatures of releases are kept in the cluster
 //! - [`series`]: what metrics show of it
-//! - [`advice`], [`risk`], [`alert`], [`advised`]: which updates the service advises, and which
-//!   risks apply
+//! - [`retrieved_updates`], [`risk`], [`alert`], [`advised`]: which updates the service
+//!   advises, and which risks apply
 
 pub mod acceptance;
-pub mod advice;
 pub mod advised;
 pub mod alert;
 pub mod builder;
@@ -31,6 +30,7 @@ pub mod preflight;
 pub mod progress;
 pub mod release_state;
 pub mod report;
+pub mod retrieved_updates;
 pub mod risk;
 pub mod series;
 pub mod signature_cache;

@@ -25,7 +25,7 @@ pub fn in_force(object: &ClusterVersion, now: Timestamp) -> Vec<ComponentOverrid
     unmanaged(object).cloned().collect()
 }
 
-/// What is said of overrides.
+/// What the status has of overrides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Overridden {
     /// There are none.
@@ -43,9 +43,9 @@ pub enum Overridden {
     },
 }
 
-/// What is said of the overrides of a ClusterVersion; `manifests` are those of the release.
+/// What the status has of the overrides of a ClusterVersion; `manifests` are those of the release.
 /// Overrides that were forgotten keep a cluster from updates months later, so they are always
-/// said, and those that match nothing are listed apart.
+/// reported, and those that match nothing are listed apart.
 pub fn condition(
     object: &ClusterVersion,
     manifests: Option<&[Entry]>,
@@ -209,7 +209,7 @@ mod tests {
         }
     }
 
-    /// Overrides are always said, and can end. Row 16 of `docs/reference/known-weaknesses.md`,
+    /// Overrides are always reported, and can end. Row 16 of `docs/reference/known-weaknesses.md`,
     /// "Version operator".
     #[test]
     fn overrides_are_said_while_they_are_there_and_end_when_asked() {
@@ -269,7 +269,7 @@ mod tests {
             manifest("Deployment", "n", "d"),
             manifest("DaemonSet", "m", "e"),
         ];
-        let said = |overrides: &[(&str, &str, &str, &str)]| {
+        let shown = |overrides: &[(&str, &str, &str, &str)]| {
             let mut object = object(true, None);
             let one =
                 |(kind, group, namespace, name): &(&str, &str, &str, &str)| ComponentOverride {
@@ -308,9 +308,9 @@ mod tests {
                 "configmap \"n/d\" of group \"\"",
             ),
         ] {
-            assert_eq!(said(&[wrong]), format!("{nothing}{expected}"));
+            assert_eq!(shown(&[wrong]), format!("{nothing}{expected}"));
         }
-        let both = said(&[
+        let both = shown(&[
             ("Deployment", "apps", "n", "d"),
             ("ConfigMap", "", "n", "x"),
         ]);

@@ -1,4 +1,4 @@
-//! What speaks against a release that is asked for: values in, values out.
+//! What speaks against a requested release: values in, values out.
 
 use std::collections::BTreeSet;
 
@@ -266,18 +266,18 @@ fn recommended(
         return Some(warning(RECOMMENDED, "NoChannel", message));
     }
     let retrieved = status.condition(&ClusterConditionType::RetrievedUpdates);
-    let said = retrieved.map_or_else(
+    let seen = retrieved.map_or_else(
         || "No RetrievedUpdates".to_owned(),
         |one| format!("RetrievedUpdates={} ({})", one.status, one.reason),
     );
     let message = if retrieved.is_some_and(|one| one.status == ConditionStatus::True) {
         format!(
-            "{said}, so the update from {current} to {wanted} is probably neither recommended nor \
+            "{seen}, so the update from {current} to {wanted} is probably neither recommended nor \
              supported."
         )
     } else {
         format!(
-            "{said}, so the recommended status of updating from {current} to {wanted} is unknown."
+            "{seen}, so the recommended status of updating from {current} to {wanted} is unknown."
         )
     };
     Some(warning(RECOMMENDED, "UnknownUpdate", message))

@@ -23,8 +23,8 @@ pub fn request(object: &ClusterVersion) -> Option<&str> {
     annotation(object, PREFLIGHT).filter(|request| !request.is_empty())
 }
 
-/// Whether something is asked for that has no outcome, not even that it is under way: one that was
-/// removed is asked for again.
+/// Whether a request has no outcome, not even that it is under way: an outcome that was removed is
+/// written again.
 pub fn is_open(object: &ClusterVersion) -> bool {
     request(object).is_some() && annotation(object, PREFLIGHT_RESULT).is_none()
 }
@@ -32,7 +32,7 @@ pub fn is_open(object: &ClusterVersion) -> bool {
 /// What is to be done about the annotations of a ClusterVersion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PreflightTurn {
-    /// Nothing is asked for, or it is answered.
+    /// There is no request, or it has its outcome.
     Nothing,
     /// The outcome of a request that was removed goes, too.
     Remove,
@@ -44,8 +44,8 @@ pub enum PreflightTurn {
     Refuse(String),
 }
 
-/// Decides from the ClusterVersion. `is_updating` says that another release than the one that is
-/// applied is asked for. A preflight that did not come to its end, as its process did, begins anew.
+/// Decides from the ClusterVersion. `is_updating` says that another release than the applied one
+/// is requested. A preflight whose process ended before it starts again.
 pub fn turn(object: &ClusterVersion, own: &Release, is_updating: bool) -> PreflightTurn {
     let Some(request) = request(object) else {
         return match annotation(object, PREFLIGHT_RESULT) {
@@ -53,9 +53,9 @@ pub fn turn(object: &ClusterVersion, own: &Release, is_updating: bool) -> Prefli
             None => PreflightTurn::Nothing,
         };
     };
-    let is_answered = outcome(object)
+    let has_ended = outcome(object)
         .is_some_and(|record| record.request == request && record.state != PreflightState::Running);
-    if is_answered {
+    if has_ended {
         return PreflightTurn::Nothing;
     }
     if is_updating {
@@ -179,7 +179,7 @@ mod tests {
                 "{annotations:?}"
             );
         }
-        let asked = object(&[(PREFLIGHT, "4.2.0")]);
-        assert_eq!(turn(&asked, &own(), true), PreflightTurn::Wait);
+        let requested = object(&[(PREFLIGHT, "4.2.0")]);
+        assert_eq!(turn(&requested, &own(), true), PreflightTurn::Wait);
     }
 }

@@ -1,4 +1,4 @@
-//! How much of a release is applied, said so that it never falls.
+//! How much of a release is applied: a number that never falls.
 
 use std::fmt;
 use std::str::FromStr;
@@ -27,7 +27,7 @@ pub const CHECKPOINT: &str = "slipway.dev/progress";
 const STEP: usize = 5;
 
 impl Checkpoint {
-    /// What is said of a pass that has done `done` of `total`.
+    /// The checkpoint of a pass that has done `done` of `total`.
     #[must_use]
     pub fn advance(&self, version_hash: &str, done: usize, total: usize) -> Self {
         let kept = if self.version_hash == version_hash {
@@ -125,18 +125,18 @@ mod tests {
         fn percentage_never_falls_and_ends_at_100(
             passes in prop::collection::vec((0_usize..=50, 1_usize..=50, any::<bool>()), 1..20),
         ) {
-            let (mut known, mut stored) = (Checkpoint::default(), Checkpoint::default());
+            let (mut current, mut stored) = (Checkpoint::default(), Checkpoint::default());
             for (done, total, is_restart) in passes {
                 if is_restart {
-                    known = stored.to_string().parse().unwrap_or_default();
+                    current = stored.to_string().parse().unwrap_or_default();
                 }
-                let before = known.percent() * usize::from(!known.version_hash.is_empty());
-                known = known.advance("h", done.min(total), total);
-                prop_assert!(known.percent() >= before);
-                if known.is_ahead_of(&stored) {
-                    stored = known.clone();
+                let before = current.percent() * usize::from(!current.version_hash.is_empty());
+                current = current.advance("h", done.min(total), total);
+                prop_assert!(current.percent() >= before);
+                if current.is_ahead_of(&stored) {
+                    stored = current.clone();
                 }
-                prop_assert_eq!(known.advance("h", total, total).percent(), 100);
+                prop_assert_eq!(current.advance("h", total, total).percent(), 100);
             }
         }
     }

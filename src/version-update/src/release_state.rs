@@ -1,13 +1,13 @@
 //! The state of a cluster's release: one `match (state, event)`, drawn in `docs/release-state.md`.
 //!
-//! One release is applied at a time. Another one that is asked for is retrieved and checked beside
+//! One release is applied at a time. Another one that is requested is retrieved and checked beside
 //! it, and then takes its place. The machine takes events and returns commands; it runs none.
 //!
 //! - `event`: what happens
 //! - `command`: what is to be done
 //! - `table`: the `match`
 //! - `applied`: the transitions of the release that is applied
-//! - `asked`: those of the one that is asked for
+//! - `requested`: those of the requested one
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -19,15 +19,15 @@ use api::config::Release;
 use crate::acceptance::{AcceptanceStep, RequestedRelease, RetrievedRelease, TargetRelease};
 
 mod applied;
-mod asked;
 mod command;
 mod event;
+mod requested;
 mod table;
 #[cfg(test)]
 mod tests;
 
 pub use command::{ReleaseCommand, ReleaseCommands, ReleaseTask, ReleaseWait};
-pub use event::{Asked, LoadedRelease, NewestEntry, PassEnd, PassOutcome, ReleaseEvent};
+pub use event::{LoadedRelease, NewestEntry, PassEnd, PassOutcome, ReleaseEvent, SpecRead};
 
 /// A release in a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,9 +90,9 @@ pub struct AppliedRelease {
 pub enum ReleaseState {
     /// The own release is not read yet.
     Starting(Arc<ReleaseOnDisk>),
-    /// A release is applied, and no other one is asked for.
+    /// A release is applied, and no other one is requested.
     Alone(AppliedRelease),
-    /// Another one is asked for, and waits: for the first release of the cluster, or after a
+    /// Another one is requested, and waits: for the first release of the cluster, or after a
     /// refusal.
     Requested(AppliedRelease, RequestedRelease),
     /// Another one is verified and retrieved.
@@ -163,7 +163,7 @@ impl ReleaseState {
         self.accepted().map_or(own, |accepted| &accepted.release)
     }
 
-    /// The release that is asked for in its place.
+    /// The release that is requested in its place.
     pub const fn request(&self) -> Option<&RequestedRelease> {
         match self {
             Self::Starting(_) | Self::Alone(_) => None,
@@ -173,7 +173,7 @@ impl ReleaseState {
         }
     }
 
-    /// How far the release is that is asked for.
+    /// How far the requested release is.
     pub fn step(&self) -> Option<&AcceptanceStep> {
         self.request()?.step.as_ref()
     }

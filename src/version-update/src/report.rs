@@ -35,7 +35,7 @@ pub struct Report {
     done: usize,
     /// How many the process before had done, until this one gets there.
     resumed_at: usize,
-    /// What is said of them.
+    /// What the status has of them.
     pub checkpoint: Checkpoint,
     /// Since when each operator is waited for.
     pub pending: BTreeMap<String, Timestamp>,
@@ -138,8 +138,8 @@ impl Report {
         matches!(ordering, Some(Ordering::Reconciling { .. }))
     }
 
-    /// What the pass under way has come to; none before the first one, and while it is not known
-    /// whether a release that was applied before still is.
+    /// What the pass under way has come to; none before the first one, and while a release that was
+    /// applied before is not checked yet.
     pub fn progress(&self) -> Option<PassProgress> {
         let pass = self.pass.as_ref()?;
         if self.is_kept() && !self.is_applied {
@@ -164,11 +164,14 @@ impl Report {
                 FailureSubject::Operator(name) | FailureSubject::Workload(name) => Some(name),
                 FailureSubject::Other => None,
             };
-            let said = failure.detail.as_ref().map(|detail| detail.said.as_str());
-            let said = said.filter(|said| !said.is_empty());
+            let message = failure
+                .detail
+                .as_ref()
+                .map(|detail| detail.message.as_str());
+            let message = message.filter(|message| !message.is_empty());
             return TaskState::Waits {
                 reason: failure.reason.clone(),
-                message: said.unwrap_or(&failure.message).to_owned(),
+                message: message.unwrap_or(&failure.message).to_owned(),
                 since: name.and_then(|name| self.pending.get(name).copied()),
             };
         }

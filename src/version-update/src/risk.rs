@@ -18,10 +18,10 @@ use release::update_graph::{Offer, Offers, RiskRule, UpdateNode, UpdateRisk};
 const PAUSE: SignedDuration = SignedDuration::from_secs(1);
 const REPEAT: SignedDuration = SignedDuration::from_hours(1);
 
-/// Between two of the same one, if the first had no answer.
+/// Between two of the same one, if the first failed.
 const RETRY: SignedDuration = SignedDuration::from_mins(1);
 
-/// An answer that is not asked for any more is forgotten after this time.
+/// A result that no query needs any more is dropped after this time.
 const KEPT: SignedDuration = SignedDuration::from_hours(24);
 
 /// Limits of the definition.
@@ -40,20 +40,20 @@ pub enum Exposure {
     Exposed,
     /// It does not.
     Clear,
-    /// It is not known, and why.
+    /// It cannot be evaluated, and why.
     Unknown(String),
-    /// A query was not asked yet: it is soon.
+    /// A query was not sent yet: it is soon.
     Pending,
 }
 
-/// Answers of the cluster's metrics, by query.
+/// Results of the cluster's metrics, by query.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct QueryCache {
-    answers: BTreeMap<String, (Timestamp, Result<bool, String>)>,
+    results: BTreeMap<String, (Timestamp, Result<bool, String>)>,
     last: Option<Timestamp>,
 }
 
-/// What is asked next.
+/// The next query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum QueryTurn {
     /// This query, now.
@@ -65,12 +65,12 @@ pub enum QueryTurn {
 }
 
 impl QueryCache {
-    /// Which of the wanted queries is asked next: one that has no answer first, in the order given,
-    /// and then the one with the oldest answer.
+    /// Which of the wanted queries is sent next: one without a result first, in the order given,
+    /// and then the one with the oldest result.
     ///
     /// Source: `docs/reference/cvo.md`, "Risks".
     pub fn turn(&self, wanted: &[String], now: Timestamp) -> QueryTurn {
-        let due = |query: &String| match self.answers.get(query) {
+        let due = |query: &String| match self.results.get(query) {
             None => Timestamp::UNIX_EPOCH,
             Some((at, Ok(_))) => *at + REPEAT,
             Some((at, Err(_))) => *at + RETRY,
@@ -87,11 +87,11 @@ impl QueryCache {
         }
     }
 
-    /// Takes an answer over, and forgets old ones.
-    pub fn store(&mut self, query: &str, answer: Result<bool, String>, now: Timestamp) {
+    /// Stores a result, and drops old ones.
+    pub fn store(&mut self, query: &str, result: Result<bool, String>, now: Timestamp) {
         self.last = Some(now);
-        self.answers.insert(query.to_owned(), (now, answer));
-        self.answers
+        self.results.insert(query.to_owned(), (now, result));
+        self.results
             .retain(|_, (at, _)| now.duration_since(*at) < KEPT);
     }
 
@@ -101,11 +101,11 @@ impl QueryCache {
         for rule in &risk.rules {
             match rule {
                 RiskRule::Always => return Exposure::Exposed,
-                RiskRule::PromQl(query) => match self.answers.get(query) {
+                RiskRule::PromQl(query) => match self.results.get(query) {
                     Some((_, Ok(true))) => return Exposure::Exposed,
                     Some((_, Ok(false))) => return Exposure::Clear,
                     Some((_, Err(why))) => faults.push(why.clone()),
-                    // A later rule must not decide before this one was asked.
+                    // A later rule must not decide before this one has a result.
                     None => return Exposure::Pending,
                 },
                 RiskRule::Unknown { why, .. } => faults.push(why.clone()),
@@ -144,7 +144,7 @@ pub struct KnownUpdates<'a> {
 
 /// The lists of the status: releases that are recommended, and those with risks. Newest first.
 ///
-/// While a query was not asked yet, as after a start, what the status has of an update with the
+/// While a query was not sent yet, as after a start, what the status has of an update with the
 /// same risks stays.
 pub fn updates(
     offers: &Offers,
@@ -162,17 +162,17 @@ pub fn updates(
         }
         let (mut recommended, is_pending) = recommend(offer, cache, accepted, now);
         let risks: Vec<_> = offer.risks.iter().map(risk_of).collect();
-        let mut known = before.conditional.iter();
-        let known = known.find(|update| {
+        let mut listed = before.conditional.iter();
+        let listed = listed.find(|update| {
             update.release.version == release.version
                 && (update.release.image == release.image
                     || is_same_image(&update.release.image, &release.image))
         });
         let condition =
-            known.and_then(|update| condition::find(&update.conditions, &recommended.r#type));
-        if let (Some(known), Some(condition)) = (known, condition) {
-            // Which risks were accepted before is not known.
-            let stands = condition.reason != ACCEPTED && known.risks == risks;
+            listed.and_then(|update| condition::find(&update.conditions, &recommended.r#type));
+        if let (Some(listed), Some(condition)) = (listed, condition) {
+            // The status does not have which risks were accepted before.
+            let stands = condition.reason != ACCEPTED && listed.risks == risks;
             if is_pending && before.is_current && stands {
                 recommended = condition.clone();
             } else if condition.status == recommended.status {
@@ -280,7 +280,7 @@ pub fn acceptance(
     })
 }
 
-/// Whether an update is recommended, and whether that is still open because a query was not asked
+/// Whether an update is recommended, and whether that is still open because a query was not sent
 /// yet.
 fn recommend(
     offer: &Offer,
@@ -332,7 +332,7 @@ fn recommend(
         ));
     }
     if status == ConditionStatus::False {
-        // What is known weighs more than what is not.
+        // A risk that applies weighs more than one that cannot be evaluated.
         let has_strong = reasons.iter().any(|reason| reason != "EvaluationFailed");
         let weak_only = reasons
             .iter()

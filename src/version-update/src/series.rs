@@ -61,9 +61,9 @@ pub fn releases(object: &ClusterVersion) -> Vec<(SeriesLabels<4>, i64)> {
         let (version, image) = (&entry.version, &entry.image);
         all.push(series("completed", version, image, before, ended));
     }
-    let asked = object.spec.desired_update.as_ref();
-    if let Some(asked) = asked.filter(|asked| asked.image != desired.image) {
-        all.push(series("desired", &asked.version, &asked.image, &from, 0));
+    let update = object.spec.desired_update.as_ref();
+    if let Some(update) = update.filter(|update| update.image != desired.image) {
+        all.push(series("desired", &update.version, &update.image, &from, 0));
     }
     let updating = head.filter(|head| head.state != HistoryState::Completed);
     if let Some(head) = updating {
@@ -101,8 +101,8 @@ pub fn available(object: &ClusterVersion, upstream: &str) -> Option<(SeriesLabel
 pub fn capabilities(object: &ClusterVersion) -> Vec<(SeriesLabels<1>, i64)> {
     let status = object.status.clone().unwrap_or_default();
     let enabled = status.capabilities.enabled_capabilities;
-    let known = status.capabilities.known_capabilities.into_iter();
-    let series = known.map(|name| {
+    let listed = status.capabilities.known_capabilities.into_iter();
+    let series = listed.map(|name| {
         let is_enabled = enabled.contains(&name);
         ([("name", name)], i64::from(is_enabled))
     });
@@ -127,7 +127,7 @@ pub fn conditional(object: &ClusterVersion) -> Vec<(SeriesLabels<4>, i64)> {
     series.collect()
 }
 
-/// Whether a risk applies: 1, 0, or -1 where it is not known.
+/// Whether a risk applies: 1, 0, or -1 where it is unknown.
 pub fn risk((name, exposure): (&String, &Exposure)) -> (SeriesLabels<3>, i64) {
     let (value, reason) = match exposure {
         Exposure::Exposed => (1, "Match"),

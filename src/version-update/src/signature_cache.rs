@@ -30,7 +30,7 @@ pub fn change(
     let order = annotations.and_then(|annotations| annotations.get(ORDER)?.as_str());
     let mut order: Vec<&str> = order.unwrap_or_default().split_whitespace().collect();
     let new = digest.hex();
-    order.retain(|known| *known != new);
+    order.retain(|digest_hex| *digest_hex != new);
     order.push(new);
 
     let mut data: Map<String, Value> = signatures
@@ -46,7 +46,10 @@ pub fn change(
     let mut others: Vec<(usize, &str)> = entries
         .filter(|key| !data.contains_key(*key))
         .map(|key| {
-            let age = order.iter().rev().position(|known| *known == hex(key));
+            let age = order
+                .iter()
+                .rev()
+                .position(|digest_hex| *digest_hex == hex(key));
             (age.unwrap_or(usize::MAX), key)
         })
         .collect();
@@ -56,7 +59,9 @@ pub fn change(
     let dropped = others.split_off(room.min(others.len()));
     let dropped: Vec<String> = dropped.into_iter().map(|(_, key)| key.to_owned()).collect();
     data.extend(dropped.into_iter().map(|key| (key, Value::Null)));
-    order.retain(|known| *known == new || others.iter().any(|(_, key)| hex(key) == *known));
+    order.retain(|digest_hex| {
+        *digest_hex == new || others.iter().any(|(_, key)| hex(key) == *digest_hex)
+    });
 
     let mut change = json!({
         "metadata": {

@@ -17,12 +17,12 @@ use release::inventory::Entry;
 use release::pull_spec::is_same_image;
 
 use self::conditions::Conditions;
-use crate::advice::Advice;
 use crate::failure;
 use crate::history;
 use crate::overrides::{self, Overridden};
 use crate::release_state::ReleaseState;
 use crate::report::Report;
+use crate::retrieved_updates::RetrievedUpdates;
 use crate::risk::{self, KnownUpdates, QueryCache};
 use crate::upgradeable::{self, UpgradeInputs, UpgradeRisk};
 use crate::validation::{WantedRelease, validate};
@@ -72,31 +72,31 @@ pub fn known_release(image: &str, status: Option<&ClusterVersionStatus>) -> Rele
 pub struct VersionFacts<'a> {
     /// What the engine has come to.
     pub report: &'a Report,
-    /// Which release is applied, and which one is asked for.
+    /// Which release is applied, and which one is requested.
     pub state: &'a ReleaseState,
     /// The release that this program belongs to.
     pub own: &'a Release,
-    /// What speaks against updates to another minor release, as of [`opposition`].
-    pub opposition: &'a [UpgradeRisk],
-    /// What the update service advises; none before it was asked.
-    pub advice: Option<&'a Advice>,
-    /// What is known of risks.
+    /// What speaks against updates to another minor release, as of [`upgradeable_risks`].
+    pub upgradeable_risks: &'a [UpgradeRisk],
+    /// What the update service advises; none before the first request.
+    pub updates: Option<&'a RetrievedUpdates>,
+    /// Results of queries about risks.
     pub queries: &'a QueryCache,
     /// The release's manifests; none before they were read.
     pub manifests: Option<&'a [Entry]>,
 }
 
 impl VersionFacts<'_> {
-    /// Whether the update service has not answered this process yet, and what it said to the one
-    /// before stays.
+    /// Whether this process has no response of the update service yet, and the updates that the one
+    /// before received stay.
     fn is_open(&self) -> bool {
-        let is_open = |advice: &Advice| advice.found.is_none() && advice.keeps_status;
-        self.advice.is_none_or(is_open)
+        let is_open = |updates: &RetrievedUpdates| updates.found.is_none() && updates.keeps_status;
+        self.updates.is_none_or(is_open)
     }
 }
 
 /// What speaks against updates to another minor release, while `report` is reported in `state`.
-pub fn opposition(
+pub fn upgradeable_risks(
     object: &ClusterVersion,
     (report, state): (&Report, &ReleaseState),
     own: &Release,
@@ -174,7 +174,7 @@ pub fn next(
     }
     accept(&mut conditions, (report, state), own, &request);
     conditions.invalid(&faults);
-    conditions.retrieved(facts.advice);
+    conditions.retrieved(facts.updates);
     if let Some(accepted) = &report.accepted {
         let implied: Vec<&str> = accepted
             .capabilities
@@ -224,7 +224,7 @@ pub fn next(
         list: &mut status.conditions,
         now,
     };
-    oppose(&mut conditions, object, facts);
+    set_upgradeable(&mut conditions, object, facts);
     status
 }
 
@@ -243,7 +243,11 @@ pub fn differ_in_counts_only(one: &ClusterVersionStatus, other: &ClusterVersionS
 }
 
 /// What keeps objects from the release, and the cluster from another minor release.
-fn oppose(conditions: &mut Conditions<'_>, object: &ClusterVersion, facts: &VersionFacts<'_>) {
+fn set_upgradeable(
+    conditions: &mut Conditions<'_>,
+    object: &ClusterVersion,
+    facts: &VersionFacts<'_>,
+) {
     let now = conditions.now;
     let r#type = ClusterConditionType::from(overrides::CONDITION.to_owned());
     match overrides::condition(object, facts.manifests, now) {
@@ -256,7 +260,7 @@ fn oppose(conditions: &mut Conditions<'_>, object: &ClusterVersion, facts: &Vers
             message,
         } => conditions.set(r#type, status, reason, &message),
     }
-    match upgradeable::condition(facts.opposition) {
+    match upgradeable::condition(facts.upgradeable_risks) {
         None => conditions.remove(&ClusterConditionType::Upgradeable),
         Some((reason, message)) => {
             let r#type = ClusterConditionType::Upgradeable;
@@ -265,46 +269,46 @@ fn oppose(conditions: &mut Conditions<'_>, object: &ClusterVersion, facts: &Vers
     }
 }
 
-/// Puts in which updates are offered. What the process before received stays until this one was
-/// answered, or another question is asked.
+/// Puts in which updates are offered. What the process before received stays until this one has a
+/// response, or sends another request.
 fn offer(
     status: &mut ClusterVersionStatus,
     facts: &VersionFacts<'_>,
     (accepted, is_of_spec): (&BTreeSet<String>, bool),
     now: Timestamp,
 ) {
-    let Some(advice) = facts.advice else {
+    let Some(updates) = facts.updates else {
         return;
     };
-    if let Some((_, offers)) = &advice.found {
-        let known = KnownUpdates {
+    if let Some((_, offers)) = &updates.found {
+        let stored = KnownUpdates {
             conditional: &status.conditional_updates,
             is_current: is_of_spec,
         };
-        let (available, conditional) = risk::updates(offers, facts.queries, known, accepted, now);
+        let (available, conditional) = risk::updates(offers, facts.queries, stored, accepted, now);
         status.available_updates = Some(available);
         status.conditional_updates = conditional;
         let desired = &mut status.desired;
         if is_same_image(&offers.current.payload, &desired.image) {
-            let known = risk::release_of(&desired.version, &offers.current);
-            describe(desired, known);
+            let offered = risk::release_of(&desired.version, &offers.current);
+            describe(desired, offered);
         }
-    } else if !advice.keeps_status {
+    } else if !updates.keeps_status {
         status.available_updates = None;
         status.conditional_updates = Vec::new();
     }
 }
 
 /// Takes over what the update service has of a release.
-fn describe(release: &mut Release, known: Release) {
-    if !known.url.is_empty() {
-        release.url = known.url;
+fn describe(release: &mut Release, offered: Release) {
+    if !offered.url.is_empty() {
+        release.url = offered.url;
     }
-    if !known.channels.is_empty() {
-        release.channels = known.channels;
+    if !offered.channels.is_empty() {
+        release.channels = offered.channels;
     }
     if release.architecture.is_empty() {
-        release.architecture = known.architecture;
+        release.architecture = offered.architecture;
     }
 }
 
@@ -342,7 +346,7 @@ fn accept(
             let text = format!("Loading payload failed {} failure={why}", named(own));
             conditions.set(r#type, ConditionStatus::False, "LoadPayload", &text);
         }
-        // It was not begun, and what was said of another one stays.
+        // It was not begun, and the message about another one stays.
         (None, None) if other.is_some() => {}
         _ if report.accepted.is_some() => {
             let architecture = if own.architecture.is_empty() {

@@ -13,7 +13,7 @@ use crate::{risk, validation};
 /// Namespace and name of the ConfigMap in which a release asks administrators for something.
 pub const GATES: (&str, &str) = ("openshift-config-managed", "admin-gates");
 
-/// Namespace and name of the ConfigMap in which administrators answer.
+/// Namespace and name of the ConfigMap in which administrators acknowledge that.
 pub const ACKS: (&str, &str) = ("openshift-config", "admin-acks");
 
 /// Page of a reason whose text names none.
@@ -36,7 +36,7 @@ pub type MapData = Option<BTreeMap<String, String>>;
 pub struct UpgradeInputs {
     /// Reports of operators, by name.
     pub operators: BTreeMap<String, ClusterOperatorStatus>,
-    /// Whether the release has operators, so that none is no answer.
+    /// Whether the release has operators, so that an empty list is a missing one.
     pub has_operators: bool,
     /// What the release asks for.
     pub gates: MapData,

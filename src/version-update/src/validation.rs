@@ -13,7 +13,7 @@ pub enum WantedRelease {
     Other(Release),
 }
 
-/// Faults of a ClusterVersion, each with its field, and the release that is asked for.
+/// Faults of a ClusterVersion, each with its field, and the requested release.
 ///
 /// A desired update with a fault asks for nothing. Source: `docs/reference/cvo.md`, "Choosing a
 /// release".
@@ -81,11 +81,11 @@ pub(crate) fn select(
         });
     }
     let status = object.status.as_ref();
-    let known = status.and_then(|status| status.available_updates.as_ref());
-    let known = known.into_iter().flatten();
-    let mut known =
-        known.filter(|release| release.version == update.version && !release.image.is_empty());
-    match (known.next(), known.next()) {
+    let matching = status.and_then(|status| status.available_updates.as_ref());
+    let matching = matching.into_iter().flatten();
+    let mut matching =
+        matching.filter(|release| release.version == update.version && !release.image.is_empty());
+    match (matching.next(), matching.next()) {
         (Some(release), None) => Ok(release.clone()),
         (Some(_), Some(_)) => {
             Err("there are multiple possible payloads for this version, specify the exact image")

@@ -102,10 +102,10 @@ async fn each_account_may_do_what_its_golden_says() -> Result<()> {
     for (account, namespace) in accounts {
         let user = format!("--as=system:serviceaccount:{namespace}:{account}");
         let mut lists = Vec::new();
-        for asked in [namespace.as_str(), "default"] {
-            let asked = format!("--namespace={asked}");
-            let rights = cluster.kubectl(&["auth", "can-i", "--list", &user, &asked])?;
-            lists.push(format!("{asked}\n{}", table(&rights)));
+        for namespace in [namespace.as_str(), "default"] {
+            let option = format!("--namespace={namespace}");
+            let rights = cluster.kubectl(&["auth", "can-i", "--list", &user, &option])?;
+            lists.push(format!("{option}\n{}", table(&rights)));
         }
         let golden = format!("flow/accounts/{account}.txt");
         golden::assert(env!("CARGO_MANIFEST_DIR"), &golden, &lists.concat());
@@ -138,8 +138,8 @@ fn is(object: &DynamicObject, kind: &str) -> bool {
         .is_some_and(|types| types.kind == kind)
 }
 
-fn forbidden<T>(answer: kube::Result<T>) -> Result<()> {
-    match answer {
+fn forbidden<T>(result: kube::Result<T>) -> Result<()> {
+    match result {
         Err(kube::Error::Api(status)) if status.code == 403 => Ok(()),
         Err(error) => Err(error).context("another error than Forbidden"),
         Ok(_) => anyhow::bail!("it was not refused"),
@@ -147,8 +147,8 @@ fn forbidden<T>(answer: kube::Result<T>) -> Result<()> {
 }
 
 /// Refused by the policy with this sentence, not by an authorizer.
-fn guarded<T>(answer: kube::Result<T>, sentence: &str) -> Result<()> {
-    match answer {
+fn guarded<T>(result: kube::Result<T>, sentence: &str) -> Result<()> {
+    match result {
         Err(kube::Error::Api(status)) if status.message.contains(sentence) => Ok(()),
         Err(error) => Err(error).context("another error than the policy's"),
         Ok(_) => anyhow::bail!("it was not refused"),

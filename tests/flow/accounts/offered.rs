@@ -52,7 +52,7 @@ async fn role_for_updates_asks_for_offered_releases_only() -> Result<()> {
     let updater = Api::<ClusterVersion>::all(updater);
     let ask = async |api: &Api<ClusterVersion>, update: Value, is_dry: bool| {
         let fields = update.as_object().into_iter().flatten();
-        // What was asked for before does not count.
+        // The request before does not count.
         let mut all = json!({ "version": null, "image": null, "force": null });
         for (field, value) in fields {
             all[field] = value.clone();

@@ -82,8 +82,8 @@ async fn is_allowed(client: &Client, attempt: &str) -> Result<bool> {
         "subresource": subresource, "name": words.next().unwrap_or_default(),
     } } });
     let reviews = Api::<SelfSubjectAccessReview>::all(client.clone());
-    let answer = objects::create(&reviews, review).await?;
-    let status = answer.status.context("a review without an answer")?;
+    let review = objects::create(&reviews, review).await?;
+    let status = review.status.context("a review without a status")?;
     Ok(status.allowed)
 }
 

@@ -1,4 +1,4 @@
-//! What is wrong, and what is to be said of it.
+//! What is wrong, and what is to be reported of it.
 
 use anyhow::Result;
 use api::machineconfiguration::{NodeState, annotation};
@@ -29,7 +29,7 @@ pub(super) enum Bad {
 }
 
 pub(super) struct Case {
-    /// Also the name of the MachineConfig, so that what is said of it is not said of another.
+    /// Also the name of the MachineConfig, so that a report of it is no report of another.
     pub(super) name: &'static str,
     pub(super) bad: Bad,
     /// All in one text: the object and the field.
@@ -66,7 +66,7 @@ impl Bad {
     }
 
     /// Whether a node is to say what is wrong, and not the pool: it got so far.
-    pub(super) fn is_said_by_node(&self, says: &[String]) -> bool {
+    pub(super) fn is_reported_by_node(&self, says: &[String]) -> bool {
         match self {
             Self::Host(_) | Self::Target(_) => true,
             // Of a configuration, what its host finds wrong.

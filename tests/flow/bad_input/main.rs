@@ -22,8 +22,8 @@ use testbed::{Cluster, DONE_WITHIN, NodeSpec, SOON, Testbed, until};
 
 use cases::{Bad, Case, cases, ignition};
 
-/// How long it may take until what is wrong is said.
-const SAID_WITHIN: Duration = SOON;
+/// How long it may take until what is wrong is reported.
+const REPORTED_WITHIN: Duration = SOON;
 
 /// How long a change without reboot may take.
 const LIVE_WITHIN: Duration = SOON;
@@ -152,7 +152,7 @@ async fn pod_on(cluster: &Cluster, node: &str) -> Result<String> {
         .with_context(|| format!("no pod runs on {node}"))
 }
 
-/// What is known of it is carried out.
+/// The fields that are understood are carried out.
 async fn an_unknown_field_only_warns(cluster: &Cluster, target: &str) -> Result<()> {
     let user = json!({ "name": "core", "sshAuthorizedKeys": ["ssh-ed25519 AAAA unknown"] });
     let passwd = json!({ "users": [user], "colour": "red" });
@@ -165,7 +165,7 @@ async fn an_unknown_field_only_warns(cluster: &Cluster, target: &str) -> Result<
         "60-unknown".to_owned(),
         "passwd.colour: is not known".to_owned(),
     ];
-    is_said(cluster, &says).await?;
+    is_reported(cluster, &says).await?;
     cluster.remove_config("60-unknown").await?;
     cluster.all_done("edge", target, LIVE_WITHIN).await
 }
@@ -182,7 +182,7 @@ async fn an_invalid_policy_is_named_and_its_repair_is_followed(
         "event about cluster".to_owned(),
         "spec.nodeDisruptionPolicy.files[0].path: is not absolute".to_owned(),
     ];
-    is_said(cluster, &says).await?;
+    is_reported(cluster, &says).await?;
     let settings = cluster.settings().await?;
     let status = settings.status.unwrap_or_default();
     let in_force = format!("{:?}", status.node_disruption_policy_status);
@@ -211,16 +211,20 @@ async fn an_invalid_policy_is_named_and_its_repair_is_followed(
 }
 
 /// Waits until one text says all of that; the text.
-async fn is_said(cluster: &Cluster, says: &[String]) -> Result<String> {
-    until("what is wrong to be said", SAID_WITHIN, async || {
-        let texts = texts(cluster).await?;
-        let holds = |text: &&String| says.iter().all(|part| text.contains(part.as_str()));
-        Ok(texts
-            .iter()
-            .find(holds)
-            .cloned()
-            .ok_or_else(|| format!("nothing names {says:?} among\n  {}", texts.join("\n  "))))
-    })
+async fn is_reported(cluster: &Cluster, says: &[String]) -> Result<String> {
+    until(
+        "what is wrong to be reported",
+        REPORTED_WITHIN,
+        async || {
+            let texts = texts(cluster).await?;
+            let holds = |text: &&String| says.iter().all(|part| text.contains(part.as_str()));
+            Ok(texts
+                .iter()
+                .find(holds)
+                .cloned()
+                .ok_or_else(|| format!("nothing names {says:?} among\n  {}", texts.join("\n  "))))
+        },
+    )
     .await
 }
 
@@ -231,27 +235,27 @@ async fn try_case(cluster: &Cluster, number: u32, case: &Case) -> Result<()> {
     let before: Vec<(&str, _)> = stays.iter().copied().map(snapshot).collect::<Result<_>>()?;
     give(cluster, case).await?;
     let mut parts = case.says.clone();
-    let by_node = case.bad.is_said_by_node(&parts);
+    let by_node = case.bad.is_reported_by_node(&parts);
     if by_node {
         parts.push(format!("node {NODE}: "));
     }
-    let said = is_said(cluster, &parts).await?;
-    ensure!(!said.contains('\n'), "it takes more than a line: {said}");
+    let text = is_reported(cluster, &parts).await?;
+    ensure!(!text.contains('\n'), "it takes more than a line: {text}");
     if by_node {
         let node = cluster.objects().node(NODE).await?;
         let shown = objects::annotation(&node, annotation::STATE);
         let expected = case.bad.state();
-        ensure!(shown == expected.as_str(), "the node shows {shown}: {said}");
+        ensure!(shown == expected.as_str(), "the node shows {shown}: {text}");
         let events = cluster.objects().events().await?;
-        let is_said = events.iter().any(|event| {
+        let is_reported = events.iter().any(|event| {
             let message = event.message.as_deref().unwrap_or_default();
             event.reason.as_deref() == Some("FailedToReconcile")
                 && case.says.iter().all(|part| message.contains(part.as_str()))
         });
         let is_refused = expected == NodeState::Unreconcilable;
         ensure!(
-            is_said == is_refused,
-            "an event says that it is rejected: {is_said}"
+            is_reported == is_refused,
+            "an event says that it is rejected: {is_reported}"
         );
     }
     good_goes_on(cluster, number).await?;
@@ -261,7 +265,7 @@ async fn try_case(cluster: &Cluster, number: u32, case: &Case) -> Result<()> {
 
     for (node, before) in &before {
         // A rehearsal that is tried again has a deployment for a moment, and throws it away.
-        until("the host to be what it was", SAID_WITHIN, async || {
+        until("the host to be what it was", REPORTED_WITHIN, async || {
             let differences = host::differences(before, &host::snapshot(cluster.host(node)?)?);
             Ok(if differences.is_empty() {
                 Ok(())
@@ -291,7 +295,7 @@ async fn try_case(cluster: &Cluster, number: u32, case: &Case) -> Result<()> {
     Ok(())
 }
 
-/// Everything that is said to people: reasons, conditions, events.
+/// All texts for people: reasons, conditions, events.
 async fn texts(cluster: &Cluster) -> Result<Vec<String>> {
     let objects = cluster.objects();
     let mut texts = Vec::new();

@@ -35,8 +35,8 @@ async fn credentials_decide_who_is_answered() -> Result<()> {
     // And the machine's token opens nothing at the API server.
     let path = site.kubeconfig("worker.kubeconfig", &json!({ "token": worker }))?;
     let path = format!("--kubeconfig={}", path.display());
-    let answer = site.control_plane.kubectl(&["auth", "whoami", &path]);
-    ensure!(answer.is_err(), "{answer:?}");
+    let user = site.control_plane.kubectl(&["auth", "whoami", &path]);
+    ensure!(user.is_err(), "{user:?}");
 
     // Certificates of clients.
     let with = |name: &str, organization: &str, authority: &Authority| {
@@ -51,8 +51,8 @@ async fn credentials_decide_who_is_answered() -> Result<()> {
         ]
     };
     let provisioner = with("provisioner", "site", &site.signer);
-    let refused = server.until("the signer", "/config/worker", &provisioner, |answer| {
-        answer.status == 403
+    let refused = server.until("the signer", "/config/worker", &provisioner, |reply| {
+        reply.status == 403
     });
     refused.await?;
     let bind = json!({
@@ -65,8 +65,8 @@ async fn credentials_decide_who_is_answered() -> Result<()> {
         "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "provisioner" }],
     });
     site.apply(&bind.to_string()).await?;
-    let allowed = server.until("the right", "/config/worker", &provisioner, |answer| {
-        answer.status == 200
+    let allowed = server.until("the right", "/config/worker", &provisioner, |reply| {
+        reply.status == 200
     });
     allowed.await?;
     // A node that has joined gets no configuration of new machines.
@@ -194,8 +194,8 @@ async fn credential_is_answered_for_its_window_and_to_one_machine() -> Result<()
     assert_eq!(get(&from("127.0.0.2", &token)), 403);
     let again = from("127.0.0.1", &token);
     server
-        .until("the window", "/config/worker", &again, |answer| {
-            answer.status == 403
+        .until("the window", "/config/worker", &again, |reply| {
+            reply.status == 403
         })
         .await?;
     let second = site.token("machine-worker", Some(AUDIENCE))?;
@@ -250,8 +250,8 @@ async fn open_server_answers_everyone_and_warns() -> Result<()> {
     let server = site
         .serve("mcs", &["--open", "--answer-window-secs=1"])
         .await?;
-    let answered = server.until("an answer", "/config/worker", &[], |answer| {
-        answer.status == 200
+    let answered = server.until("a reply", "/config/worker", &[], |reply| {
+        reply.status == 200
     });
     answered.await?;
     ensure!(server.metrics().contains(&"mcs_open{} 1".to_owned()));
@@ -276,7 +276,7 @@ async fn open_server_answers_everyone_and_warns() -> Result<()> {
     let trust = ["--cacert".to_owned(), trusted.display().to_string()];
     lab::wait::until("the new certificate", lab::PATIENCE, async || {
         Ok(match server.ask(&url, &trust) {
-            Ok(answer) if answer.status == 200 => Ok(()),
+            Ok(reply) if reply.status == 200 => Ok(()),
             other => Err(format!("{other:?}")),
         })
     })

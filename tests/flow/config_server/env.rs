@@ -185,7 +185,7 @@ impl Site {
             process.check()?;
             let ready = server.ask(&format!("http://{status}/readyz"), &[]);
             Ok(match ready {
-                Ok(answer) if answer.status == 200 => Ok(()),
+                Ok(reply) if reply.status == 200 => Ok(()),
                 other => Err(format!("{other:?}")),
             })
         })
@@ -237,7 +237,7 @@ impl Server {
         )
     }
 
-    /// Waits until an answer is as it should be.
+    /// Waits until a reply is as it should be.
     pub(crate) async fn until(
         &self,
         what: &str,
@@ -246,11 +246,11 @@ impl Server {
         is_so: impl Fn(&HttpReply) -> bool,
     ) -> Result<HttpReply> {
         wait::until(what, PATIENCE, async || {
-            let answer = self.get(path, arguments);
-            Ok(if is_so(&answer) {
-                Ok(answer)
+            let reply = self.get(path, arguments);
+            Ok(if is_so(&reply) {
+                Ok(reply)
             } else {
-                Err(answer.head().to_owned())
+                Err(reply.head().to_owned())
             })
         })
         .await
@@ -326,8 +326,8 @@ impl Machine {
                 .env("PATH", format!("{}/bin:/usr/bin:/bin", self.dir.display()))
                 .env("IGNITION_CONFIG_FILE", self.dir.join("config.ign"))
                 .output()?;
-            let said = String::from_utf8_lossy(&output.stdout);
-            ensure!(output.status.success(), "{stage}: {said}");
+            let text = String::from_utf8_lossy(&output.stdout);
+            ensure!(output.status.success(), "{stage}: {text}");
         }
         Ok(())
     }

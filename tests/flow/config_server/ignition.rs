@@ -62,8 +62,8 @@ async fn ignition_fetches_over_tls_and_writes_a_new_machine() -> Result<()> {
     let path = machine.root.join("etc/kubernetes/kubeconfig");
     let path = format!("--kubeconfig={}", path.display());
     let may = |verb: &str, what: &str| {
-        let asked = ["auth", "can-i", verb, what, &path];
-        site.control_plane.kubectl(&asked).is_ok()
+        let arguments = ["auth", "can-i", verb, what, &path];
+        site.control_plane.kubectl(&arguments).is_ok()
     };
     ensure!(may("create", "certificatesigningrequests"));
     for (verb, what) in [
@@ -86,7 +86,7 @@ async fn ignition_writes_nothing_when_it_is_refused_or_meets_another_server() ->
     let other = Authority::make("another authority")?.pem;
     let own = &site.authority.pem;
     let foreign = site.token("machine-worker", None)?;
-    for (name, trusted, token, said) in [
+    for (name, trusted, token, expected) in [
         (
             "stranger",
             &other,
@@ -97,7 +97,7 @@ async fn ignition_writes_nothing_when_it_is_refused_or_meets_another_server() ->
     ] {
         let machine = Machine::provision(&site, name, &server, trusted, token);
         let error = machine.boot().unwrap_err().to_string();
-        ensure!(error.contains(said), "{name}: {error}");
+        ensure!(error.contains(expected), "{name}: {error}");
         ensure!(!machine.root.join("etc/which").exists(), "{name}");
     }
     Ok(())

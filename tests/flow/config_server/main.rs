@@ -59,14 +59,14 @@ async fn site(name: &str) -> Result<Site> {
 
 /// Waits until the server has read what the pool serves.
 async fn served(server: &Server, token: &str) -> Result<()> {
-    let asked = [bearer(token), version("3.4.0")].concat();
-    let answer = server.until("the pool", "/config/worker", &asked, |answer| {
-        answer.status == 200
+    let headers = [bearer(token), version("3.4.0")].concat();
+    let reply = server.until("the pool", "/config/worker", &headers, |reply| {
+        reply.status == 200
     });
-    answer.await.map(drop)
+    reply.await.map(drop)
 }
 
-/// The path of each file of an answer.
+/// The path of each file of a document.
 fn paths(document: &Value) -> Vec<String> {
     let files = document["storage"]["files"].as_array().unwrap().iter();
     files
@@ -82,7 +82,7 @@ async fn answer_has_the_version_asked_for_and_a_status_that_says_why_not() -> Re
     let token = site.token("machine-worker", Some(AUDIENCE))?;
     served(&server, &token).await?;
     let ask = |path: &str, more: &[String]| server.get(path, &[&bearer(&token), more].concat());
-    for (asked, expected) in [
+    for (number, expected) in [
         ("2.2.0", "2.2.0"),
         ("2.5.0", "2.2.0"),
         ("3.1.0", "3.1.0"),
@@ -92,26 +92,26 @@ async fn answer_has_the_version_asked_for_and_a_status_that_says_why_not() -> Re
         ("3.5.0", "3.5.0"),
         ("3.9.0", "3.5.0"),
     ] {
-        let answer = ask("/config/worker", &version(asked));
-        assert_eq!(answer.status, 200, "{asked}");
-        assert_eq!(answer.header("content-type"), "application/json");
-        let document = answer.json()?;
+        let reply = ask("/config/worker", &version(number));
+        assert_eq!(reply.status, 200, "{number}");
+        assert_eq!(reply.header("content-type"), "application/json");
+        let document = reply.json()?;
         assert_eq!(document["ignition"]["version"], expected);
         let last = paths(&document).pop().unwrap();
         assert_eq!(last, "/etc/ignition-machine-config-encapsulated.json");
         let has_arguments = document.get("kernelArguments").is_some();
         assert_eq!(
             has_arguments,
-            matches!(asked, "3.3.0" | "3.4.0" | "3.5.0" | "3.9.0")
+            matches!(number, "3.3.0" | "3.4.0" | "3.5.0" | "3.9.0")
         );
     }
     // Curl's own `Accept: */*` asks for no version.
     let silent = ask("/config/worker", &[]);
     assert_eq!(silent.json()?["ignition"]["version"], "2.2.0");
-    for asked in ["2.1.0", "3.0.0", "1.0.0", "4.0.0"] {
-        let answer = ask("/config/worker", &version(asked));
-        assert_eq!((answer.status, answer.body.as_str()), (406, ""), "{asked}");
-        assert_eq!(answer.header("content-length"), "0");
+    for number in ["2.1.0", "3.0.0", "1.0.0", "4.0.0"] {
+        let reply = ask("/config/worker", &version(number));
+        assert_eq!((reply.status, reply.body.as_str()), (406, ""), "{number}");
+        assert_eq!(reply.header("content-length"), "0");
     }
     let head = ask("/config/worker", &["--head".to_owned()]);
     assert_eq!((head.status, head.body.as_str()), (200, ""));
@@ -138,10 +138,10 @@ async fn answer_has_the_version_asked_for_and_a_status_that_says_why_not() -> Re
         }],
     });
     site.apply(&any.to_string()).await?;
-    let asked = bearer(&token);
+    let headers = bearer(&token);
     server
-        .until("the right", "/config/edge", &asked, |answer| {
-            answer.status == 404
+        .until("the right", "/config/edge", &headers, |reply| {
+            reply.status == 404
         })
         .await?;
     let early = ask("/config/master", &version("3.4.0"));
@@ -156,15 +156,15 @@ async fn answer_follows_the_pool_and_its_certificates() -> Result<()> {
     let server = site.serve("mcs", &[]).await?;
     let token = site.token("machine-worker", Some(AUDIENCE))?;
     served(&server, &token).await?;
-    let asked = [bearer(&token), version("3.4.0")].concat();
+    let headers = [bearer(&token), version("3.4.0")].concat();
     let has = |url: &'static str| {
-        move |answer: &HttpReply| answer.status == 200 && answer.body.contains(url)
+        move |reply: &HttpReply| reply.status == 200 && reply.body.contains(url)
     };
     server
         .until(
             "the proved one",
             "/config/worker",
-            &asked,
+            &headers,
             has("data:,rendered-worker-old"),
         )
         .await?;
@@ -174,7 +174,7 @@ async fn answer_follows_the_pool_and_its_certificates() -> Result<()> {
         .until(
             "the new one",
             "/config/worker",
-            &asked,
+            &headers,
             has("data:,rendered-worker-new"),
         )
         .await?;
@@ -184,7 +184,7 @@ async fn answer_follows_the_pool_and_its_certificates() -> Result<()> {
         .until(
             "the authority",
             "/config/worker",
-            &asked,
+            &headers,
             has("cm90YXRlZA=="),
         )
         .await?;
@@ -203,7 +203,7 @@ async fn answer_follows_the_pool_and_its_certificates() -> Result<()> {
         .until(
             "the last one",
             "/config/worker",
-            &asked,
+            &headers,
             has("rendered-worker-removed"),
         )
         .await?;
@@ -218,8 +218,8 @@ async fn answer_follows_the_pool_and_its_certificates() -> Result<()> {
     site.pool("worker", "rendered-worker-lost", "rendered-worker-new", 1)
         .await?;
     server
-        .until("no configuration", "/config/worker", &asked, |answer| {
-            answer.status == 503
+        .until("no configuration", "/config/worker", &headers, |reply| {
+            reply.status == 503
         })
         .await?;
     let metrics = server.metrics();

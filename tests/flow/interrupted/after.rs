@@ -144,7 +144,7 @@ impl Env {
         self.says(&["Drain", "Reboot", "NodeDone", "RolledBack"])
             .await?;
 
-        // A daemon that starts anew leaves it at that: it has read Node and host, and holds the
+        // A restarted daemon leaves it at that: it has read Node and host, and holds the
         // target, too.
         let (killed, holds) = (Timestamp::now(), self.lines(HOLDS)?);
         self.cluster.daemon(NODE)?.signal(Signal::SIGKILL)?;

@@ -154,7 +154,7 @@ impl Env {
         self.booted_since(boots, 0)
     }
 
-    /// The node serves while the newer target is fetched, and is drained anew.
+    /// The node serves while the newer target is fetched, and is drained again.
     pub(crate) async fn another_target_while_draining_is_fetched_in_service(&self) -> Result<()> {
         self.pause(true).await?;
         self.hold_on().await?;
@@ -171,8 +171,8 @@ impl Env {
         self.booted_since(boots, 1)
     }
 
-    /// Its pods would have nowhere to go; what `oc adm drain` would be refused is not even asked
-    /// for.
+    /// Its pods would have nowhere to go; evictions that `oc adm drain` would be refused are not
+    /// even requested.
     pub(crate) async fn a_cluster_of_one_node_is_not_drained(&self) -> Result<()> {
         let since = Timestamp::now();
         self.hold_on().await?;

@@ -1,4 +1,4 @@
-//! A cluster of one node, and what is asked of it.
+//! A cluster of one node, and what scenarios do with it.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -99,11 +99,11 @@ impl Env {
         self.target_of(image).await?;
         self.phase("Fetching").await?;
         until("the download to begin", SOON, async || {
-            let asked = self.cluster.fetches()?.get(NODE).map_or(0, Vec::len);
-            Ok(if asked > seen {
+            let count = self.cluster.fetches()?.get(NODE).map_or(0, Vec::len);
+            Ok(if count > seen {
                 Ok(())
             } else {
-                Err(format!("{asked} requests so far"))
+                Err(format!("{count} requests so far"))
             })
         })
         .await
@@ -212,7 +212,7 @@ impl Env {
         .await
     }
 
-    /// No eviction was asked for since.
+    /// No eviction was requested since.
     pub(crate) fn evicted_none(&self, since: Timestamp) -> Result<()> {
         let events = self.cluster.events()?;
         let evictions = audit::pods::evictions(&events);
@@ -296,7 +296,7 @@ impl Env {
                 })
         };
         let began = events.iter().find(begins);
-        ensure!(began.is_none(), "the daemon asked for {began:?}");
+        ensure!(began.is_none(), "the daemon began {began:?}");
         let fetches = self.cluster.fetches()?.remove(NODE).unwrap_or_default();
         let fetch = fetches.iter().find(|request| request.started > since);
         ensure!(fetch.is_none(), "the host fetched {fetch:?}");

@@ -4,7 +4,7 @@
 //! phase that would end on its own is held while something is done in it.
 //!
 //! - `scenarios`: scenarios one after the other, each from the node's initial configuration
-//! - `env`: the cluster, and what is asked of it
+//! - `env`: the cluster, and what scenarios do with it
 //! - `hold`: a node that stays in a phase
 //! - `before`, `after`: the scenarios, before the switch and from it on
 

@@ -109,9 +109,9 @@ fn path(config: &str) -> String {
     format!("/apis/machineconfiguration.openshift.io/v1/machineconfigs/{config}")
 }
 
-/// Whether an answer is the refusal of the API server's authorizers.
-fn is_forbidden<T>(answer: &kube::Result<T>) -> bool {
-    matches!(answer, Err(kube::Error::Api(status)) if status.code == 403)
+/// Whether a result is the refusal of the API server's authorizers.
+fn is_forbidden<T>(result: &kube::Result<T>) -> bool {
+    matches!(result, Err(kube::Error::Api(status)) if status.code == 403)
 }
 
 /// Who has read a configuration from the API server.
@@ -157,11 +157,11 @@ async fn node_rolls_while_its_daemons_account_reads_no_configuration() -> Result
     let account = account.client_of_account(NAMESPACE, DAEMON).await?;
     let configs = Api::<MachineConfig>::all(account);
     until("the daemon's account to lose its right", SOON, async || {
-        let answer = configs.get(&before).await;
-        Ok(if is_forbidden(&answer) {
+        let result = configs.get(&before).await;
+        Ok(if is_forbidden(&result) {
             Ok(())
         } else {
-            Err(format!("{answer:?}"))
+            Err(format!("{result:?}"))
         })
     })
     .await?;
@@ -174,7 +174,7 @@ async fn node_rolls_while_its_daemons_account_reads_no_configuration() -> Result
 
     let account = |name: &str| format!("system:serviceaccount:{NAMESPACE}:{name}");
     let sent = requests(&cluster, &account(DAEMON), since)?;
-    ensure!(sent.is_empty(), "the daemon's account asked for {sent:?}");
+    ensure!(sent.is_empty(), "the daemon's account sent {sent:?}");
     let readers = readers(&cluster, &target)?;
     ensure!(readers.contains(&account(SERVER)), "{readers:?}");
     let nodes = readers.iter().find(|user| user.starts_with("system:node:"));

@@ -120,8 +120,8 @@ impl Files {
         let output = curl
             .arg(format!("https://{server_name}:{}/metrics", target.port()))
             .output()?;
-        let said = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "curl: {}", said.trim());
+        let error = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "curl: {}", error.trim());
         Ok(String::from_utf8(output.stdout)?)
     }
 }
@@ -166,11 +166,11 @@ fn nodes_with(prometheus: SocketAddr, metric: &str) -> Result<BTreeSet<String>> 
         .arg(format!("query=count by (node) ({metric})"))
         .arg(format!("http://{prometheus}/api/v1/query"))
         .output()?;
-    let answer: Value = serde_json::from_slice(&output.stdout).with_context(|| {
-        let said = String::from_utf8_lossy(&output.stderr);
-        format!("Prometheus does not answer: {}", said.trim())
+    let response: Value = serde_json::from_slice(&output.stdout).with_context(|| {
+        let error = String::from_utf8_lossy(&output.stderr);
+        format!("Prometheus does not respond: {}", error.trim())
     })?;
-    let series = answer["data"]["result"].as_array().context("no result")?;
+    let series = response["data"]["result"].as_array().context("no result")?;
     let nodes = series
         .iter()
         .filter_map(|one| one["metric"]["node"].as_str());
@@ -205,7 +205,7 @@ pub(crate) async fn check(
     write("stranger.pem", &stranger.client(METRICS_READER, "test")?)?;
 
     let monitor = deployed("daemon-monitor.yaml")?.data["spec"].take();
-    // A node may be done before the kubelet has asked its daemon again whether it is ready.
+    // A node may be done before the kubelet's next readiness probe of its daemon.
     let targets = until("a target on each node", SOON, async || {
         let targets = targets(cluster, &monitor).await?;
         let found: BTreeSet<_> = targets.iter().map(|(_, node)| node.as_str()).collect();

@@ -53,7 +53,7 @@ async fn killed_version_operator_skips_nothing_and_keeps_the_order() -> Result<(
         }
         let process = cluster.run()?;
         let done = format!("Cluster version is {version}");
-        cluster.until_said("Progressing", &done).await?;
+        cluster.until_condition("Progressing", &done).await?;
         drop(process);
         operators.abort();
         for (_, component) in COMPONENTS {
@@ -101,8 +101,8 @@ fn in_order(events: &[Event], version: &str) -> Result<()> {
     };
     let is_report = |event: &Event| {
         let body = event.request.as_ref();
-        let said = body.and_then(|body| body.pointer("/status/versions/0/version"));
-        !is_write(event) && said == Some(&json!(version))
+        let reported = body.and_then(|body| body.pointer("/status/versions/0/version"));
+        !is_write(event) && reported == Some(&json!(version))
     };
     let mut level_done = None;
     for (_, component) in COMPONENTS {

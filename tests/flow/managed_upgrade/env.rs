@@ -191,9 +191,9 @@ impl Cluster {
 
     /// Plays the rest of the cluster's parts, as far as the upgrade has come.
     pub(crate) async fn play(&self) -> Result<()> {
-        let said = self.said().await?;
-        let is_said = |words: &str| said.iter().any(|said| said.contains(words));
-        if is_said("0 of 1 machines ready") && self.machine_objects("machines")?.is_empty() {
+        let conditions = self.conditions().await?;
+        let has = |words: &str| conditions.iter().any(|one| one.contains(words));
+        if has("0 of 1 machines ready") && self.machine_objects("machines")?.is_empty() {
             self.add_machine().await?;
         }
         let version = self.versions.get("version").await?;
@@ -206,10 +206,10 @@ impl Cluster {
             self.pool(2, 0).await?;
             self.complete().await?;
         }
-        if is_said("pool worker: 0 of 2 updated") {
+        if has("pool worker: 0 of 2 updated") {
             self.pool(2, 2).await?;
         }
-        if is_said("extra machines are there") {
+        if has("extra machines are there") {
             self.remove_machine()?;
         }
         Ok(())
@@ -257,10 +257,10 @@ impl Cluster {
         set_status(&self.operators, "etcd", &status).await
     }
 
-    /// Waits until a condition says something.
-    pub(crate) async fn until_said(&mut self, r#type: &str, words: &str) -> Result<()> {
+    /// Waits until a condition's status or message contains some words.
+    pub(crate) async fn until_condition(&mut self, r#type: &str, words: &str) -> Result<()> {
         wait::until(&format!("{type}: {words}"), PATIENCE, async || {
-            let found = objects::find_said(&self.said().await?, r#type, words);
+            let found = objects::find_condition(&self.conditions().await?, r#type, words);
             if found.is_err() {
                 self.nudge().await?;
             }
@@ -269,8 +269,8 @@ impl Cluster {
         .await
     }
 
-    /// What the conditions of the upgrade that is asked for say, newest first.
-    pub(crate) async fn said(&self) -> Result<Vec<String>> {
+    /// The conditions of the requested upgrade as text, newest first.
+    pub(crate) async fn conditions(&self) -> Result<Vec<String>> {
         let Some(upgrade) = self.upgrades.get_opt(upgrade_config::NAME).await? else {
             return Ok(Vec::new());
         };
@@ -304,20 +304,20 @@ impl Cluster {
         gone.await.map(drop)
     }
 
-    /// The version that ClusterVersion is asked for.
-    pub(crate) async fn asked(&self) -> Result<Option<String>> {
+    /// The version of ClusterVersion's `spec.desiredUpdate`.
+    pub(crate) async fn desired_version(&self) -> Result<Option<String>> {
         let version = self.versions.get("version").await?;
         Ok(version.spec.desired_update.map(|update| update.version))
     }
 
     pub(crate) async fn until_asked(&self) -> Result<()> {
         wait::until("ClusterVersion to be set", PATIENCE, async || {
-            let asked = self.asked().await?;
-            let said = self.said().await?.join("\n");
-            Ok(if asked.as_deref() == Some(NEW) {
+            let version = self.desired_version().await?;
+            let conditions = self.conditions().await?.join("\n");
+            Ok(if version.as_deref() == Some(NEW) {
                 Ok(())
             } else {
-                Err(said)
+                Err(conditions)
             })
         })
         .await

@@ -10,27 +10,27 @@ use serde_json::{Value, json};
 
 use crate::env::CLUSTER_ID;
 
-/// The secret that it knows the cluster by.
+/// The secret that authenticates the cluster.
 pub(crate) const TOKEN: &str = "of-the-lab";
 
-/// How it answers.
+/// How it responds.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mood {
     Well,
-    /// Each question fails.
+    /// Each request fails.
     Broken,
-    /// Its answers are cut off.
+    /// Its responses are cut off.
     Lying,
 }
 
-struct Known {
+struct FleetState {
     mood: Mood,
     version: String,
     next_run: String,
     state: String,
     description: String,
     /// States that were set.
-    told: Vec<String>,
+    states: Vec<String>,
     /// Summaries of service logs.
     logs: Vec<String>,
     /// Requests that did not prove the cluster.
@@ -39,75 +39,75 @@ struct Known {
 
 pub(crate) struct Fleet {
     pub(crate) url: String,
-    known: Arc<Mutex<Known>>,
+    shared: Arc<Mutex<FleetState>>,
 }
 
 impl Fleet {
     pub(crate) fn start() -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let url = format!("http://{}", listener.local_addr()?);
-        let known = Arc::new(Mutex::new(Known {
+        let fleet = Arc::new(Mutex::new(FleetState {
             mood: Mood::Well,
             version: String::new(),
             next_run: String::new(),
             state: String::new(),
             description: String::new(),
-            told: Vec::new(),
+            states: Vec::new(),
             logs: Vec::new(),
             refused: 0,
         }));
-        let shared = Arc::clone(&known);
+        let shared = Arc::clone(&fleet);
         // It ends with the test's process.
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let Ok(mut stream) = stream else { return };
-                let mut known = shared.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut fleet = shared.lock().unwrap_or_else(PoisonError::into_inner);
                 let (status, body) = match read(&stream) {
-                    Ok(request) => answer(&mut known, &request),
+                    Ok(request) => respond(&mut fleet, &request),
                     Err(error) => (400, json!(error.to_string())),
                 };
                 let mut body = body.to_string();
-                if known.mood == Mood::Lying {
+                if fleet.mood == Mood::Lying {
                     body.truncate(body.len() / 2);
                 }
-                let answer = format!(
+                let response = format!(
                     "HTTP/1.1 {status} x\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
                     body.len()
                 );
-                let _ignored = stream.write_all(answer.as_bytes());
+                let _ignored = stream.write_all(response.as_bytes());
             }
         });
-        Ok(Self { url, known })
+        Ok(Self { url, shared: fleet })
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, FleetState> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn be(&self, mood: Mood) {
-        self.known().mood = mood;
+        self.lock().mood = mood;
     }
 
     /// Has a policy for a version after so many seconds, in place of the one that it had.
     pub(crate) fn plan(&self, version: &str, secs: i64) -> Result<()> {
         let at = Timestamp::now() + SignedDuration::from_secs(secs);
-        let mut known = self.known();
-        version.clone_into(&mut known.version);
-        known.next_run = Timestamp::from_second(at.as_second())?.to_string();
-        "scheduled".clone_into(&mut known.state);
-        known.description = String::new();
+        let mut fleet = self.lock();
+        version.clone_into(&mut fleet.version);
+        fleet.next_run = Timestamp::from_second(at.as_second())?.to_string();
+        "scheduled".clone_into(&mut fleet.state);
+        fleet.description = String::new();
         Ok(())
     }
 
     /// States that were set, and summaries of service logs.
-    pub(crate) fn told(&self) -> Result<(Vec<String>, Vec<String>)> {
-        let known = self.known();
+    pub(crate) fn received(&self) -> Result<(Vec<String>, Vec<String>)> {
+        let fleet = self.lock();
         ensure!(
-            known.refused == 0,
+            fleet.refused == 0,
             "{} requests without proof",
-            known.refused
+            fleet.refused
         );
-        Ok((known.told.clone(), known.logs.clone()))
+        Ok((fleet.states.clone(), fleet.logs.clone()))
     }
 }
 
@@ -126,12 +126,12 @@ impl Request {
     }
 }
 
-fn answer(known: &mut Known, request: &Request) -> (u16, Value) {
+fn respond(fleet: &mut FleetState, request: &Request) -> (u16, Value) {
     if request.proof != format!("AccessToken {CLUSTER_ID}:{TOKEN}") {
-        known.refused += 1;
+        fleet.refused += 1;
         return (403, json!({ "reason": "who is that?" }));
     }
-    if known.mood == Mood::Broken {
+    if fleet.mood == Mood::Broken {
         return (500, json!({ "reason": "broken" }));
     }
     let line = request.line.as_str();
@@ -143,21 +143,21 @@ fn answer(known: &mut Known, request: &Request) -> (u16, Value) {
         });
         (200, json!({ "total": 1, "items": [cluster] }))
     } else if line.starts_with(&format!("GET {policies}?page=")) {
-        let policy = json!({ "id": "p1", "version": known.version, "next_run": known.next_run });
+        let policy = json!({ "id": "p1", "version": fleet.version, "next_run": fleet.next_run });
         (200, json!({ "total": 1, "items": [policy] }))
     } else if line.starts_with(&format!("GET {policies}/p1/state ")) {
-        let state = json!({ "value": known.state, "description": known.description });
+        let state = json!({ "value": fleet.state, "description": fleet.description });
         (200, state)
     } else if line.starts_with(&format!("PATCH {policies}/p1/state ")) {
-        request.text("value").clone_into(&mut known.state);
+        request.text("value").clone_into(&mut fleet.state);
         request
             .text("description")
-            .clone_into(&mut known.description);
-        let state = known.state.clone();
-        known.told.push(state);
+            .clone_into(&mut fleet.description);
+        let state = fleet.state.clone();
+        fleet.states.push(state);
         (200, json!({}))
     } else if line.starts_with("POST /api/service_logs/v1/cluster_logs ") {
-        known.logs.push(request.text("summary").to_owned());
+        fleet.logs.push(request.text("summary").to_owned());
         (201, json!({}))
     } else {
         (404, json!({ "reason": line }))

@@ -1,6 +1,7 @@
 //! The managed upgrade operator against a real API server, Prometheus and Alertmanager: an upgrade
-//! on a date, held by its gates, killed and resumed, withdrawn, deleted in the middle, and asked
-//! for in ways that cannot be followed. The test plays version operator, nodes and machine API.
+//! on a date, held by its gates, killed and resumed, withdrawn, deleted in the middle, and
+//! requested in ways that cannot be followed. The test plays version operator, nodes and machine
+//! API.
 //!
 //! - `env`: the cluster
 //! - `fleet`: a fleet manager
@@ -45,12 +46,12 @@ async fn an_upgrade_waits_for_its_gates_and_leaves_nothing_behind() -> Result<()
     let process = cluster.run()?;
     let gate = "ClusterHealthyBeforeUpgrade";
     cluster
-        .until_said(gate, "False critical alert(s) firing: EtcdDown")
+        .until_condition(gate, "False critical alert(s) firing: EtcdDown")
         .await?;
     let failed = "upgradeoperator_healthcheck_failed{reason=\"critical_alerts_firing\"} == 1";
     cluster.until_series(failed, 1).await?;
     ensure!(
-        cluster.asked().await?.is_none(),
+        cluster.desired_version().await?.is_none(),
         "the gate did not hold the upgrade"
     );
     ensure!(
@@ -61,7 +62,7 @@ async fn an_upgrade_waits_for_its_gates_and_leaves_nothing_behind() -> Result<()
 
     let capacity = "MachineSet worker-a-upgrade: 0 of 1 machines ready";
     cluster
-        .until_said("ComputeCapacityReserved", capacity)
+        .until_condition("ComputeCapacityReserved", capacity)
         .await?;
     cluster.add_machine().await?;
     cluster.until_asked().await?;
@@ -81,26 +82,26 @@ async fn an_upgrade_waits_for_its_gates_and_leaves_nothing_behind() -> Result<()
     };
     cluster.until_silences(&[&workers(2)]).await?;
     cluster
-        .until_said("WorkerNodesUpgraded", "pool worker: 0 of 2 updated")
+        .until_condition("WorkerNodesUpgraded", "pool worker: 0 of 2 updated")
         .await?;
     cluster.pool(2, 1).await?;
     cluster.until_silences(&[&workers(1)]).await?;
     cluster.pool(2, 2).await?;
     let machine = "extra machines are there: worker-a-upgrade-x";
     cluster
-        .until_said("ComputeCapacityRemoved", machine)
+        .until_condition("ComputeCapacityRemoved", machine)
         .await?;
     cluster.has_own_machine_sets()?;
     cluster.remove_machine()?;
     cluster
-        .until_said("CompletedNotificationSent", "True")
+        .until_condition("CompletedNotificationSent", "True")
         .await?;
     cluster.until_phase(NEW, "Upgraded").await?;
     cluster.until_silences(&[]).await?;
-    let open: Vec<String> = cluster.said().await?;
+    let open: Vec<String> = cluster.conditions().await?;
     let open: Vec<&String> = open
         .iter()
-        .filter(|said| !said.contains("=True "))
+        .filter(|condition| !condition.contains("=True "))
         .collect();
     ensure!(open.is_empty(), "{open:?}");
     let expected = [
@@ -152,7 +153,7 @@ async fn the_fleet_managers_policy_is_followed_and_told_while_it_can_be_read() -
     });
     ensure!(spec == expected, "{spec}");
     let why = format!("desired version {OLD} matches the current version {OLD}");
-    cluster.until_said("UpgradeConfigValid", &why).await?;
+    cluster.until_condition("UpgradeConfigValid", &why).await?;
     drop(process);
 
     // Another policy takes its place with the next reading, at the latest at its start; nothing
@@ -163,25 +164,28 @@ async fn the_fleet_managers_policy_is_followed_and_told_while_it_can_be_read() -
     cluster.until_phase(NEW, "Pending").await?;
     fleet.be(Mood::Broken);
     cluster
-        .until_said("ConfigSourceRead", "500 Internal Server Error")
+        .until_condition("ConfigSourceRead", "500 Internal Server Error")
         .await?;
     fleet.be(Mood::Lying);
-    cluster.until_said("ConfigSourceRead", "EOF").await?;
-    ensure!(cluster.asked().await?.is_none(), "it started unread");
+    cluster.until_condition("ConfigSourceRead", "EOF").await?;
+    ensure!(
+        cluster.desired_version().await?.is_none(),
+        "it started unread"
+    );
     fleet.be(Mood::Well);
     wait::until("the upgrade", PATIENCE, async || {
         cluster.play().await?;
-        let said = cluster.said().await?;
-        let is_done = |said: &String| said.starts_with("CompletedNotificationSent=True");
-        Ok(if said.iter().any(is_done) {
+        let conditions = cluster.conditions().await?;
+        let is_done = |condition: &String| condition.starts_with("CompletedNotificationSent=True");
+        Ok(if conditions.iter().any(is_done) {
             Ok(())
         } else {
-            Err(said.join("\n"))
+            Err(conditions.join("\n"))
         })
     })
     .await?;
-    let (told, logs) = fleet.told()?;
-    ensure!(told == ["started", "completed"], "{told:?}");
+    let (states, logs) = fleet.received()?;
+    ensure!(states == ["started", "completed"], "{states:?}");
     let expected = [
         "Cluster is starting with control and worker plane upgrade",
         "Cluster has finished control plane upgrade",
@@ -205,37 +209,37 @@ async fn servers_of_alerts_that_are_away_hold_an_upgrade_and_a_closed_window_end
     let process = cluster.run()?;
     let gate = "ClusterHealthyBeforeUpgrade";
     let unknown = "False cannot tell which alerts fire: cannot read http://";
-    cluster.until_said(gate, unknown).await?;
+    cluster.until_condition(gate, unknown).await?;
     // It is there, and has scraped nothing: the operator, which it would scrape, is away.
     drop(process);
     cluster.servers.start_prometheus().await?;
     let _process = cluster.run()?;
-    cluster.until_said(gate, "True").await?;
+    cluster.until_condition(gate, "True").await?;
     cluster.servers.stop_alertmanager();
     cluster
-        .until_said("ComputeCapacityReserved", "0 of 1 machines ready")
+        .until_condition("ComputeCapacityReserved", "0 of 1 machines ready")
         .await?;
     cluster.add_machine().await?;
     cluster
-        .until_said(
+        .until_condition(
             "ControlPlaneMaintenanceWindowCreated",
             "False cannot read http://",
         )
         .await?;
     ensure!(
-        cluster.asked().await?.is_none(),
+        cluster.desired_version().await?.is_none(),
         "the cluster was changed without a silence"
     );
-    // The window closes, and what cannot be cleaned up is said until it can.
+    // The window closes, and what cannot be cleaned up is reported until it can.
     cluster
-        .until_said("FailedUpgrade", "False cannot read http://")
+        .until_condition("FailedUpgrade", "False cannot read http://")
         .await?;
     cluster.servers.start_alertmanager().await?;
-    cluster.until_said("FailedUpgrade", "True").await?;
+    cluster.until_condition("FailedUpgrade", "True").await?;
     cluster.until_phase(NEW, "Failed").await?;
     cluster.has_own_machine_sets()?;
     ensure!(
-        cluster.asked().await?.is_none(),
+        cluster.desired_version().await?.is_none(),
         "an upgrade that failed changed the cluster"
     );
     cluster
@@ -281,10 +285,10 @@ async fn an_operator_that_is_killed_after_each_write_resumes_its_upgrade() -> Re
         steps.len() >= 10,
         "killed in {steps:?} only, in {lives} lives"
     );
-    let open: Vec<String> = cluster.said().await?;
+    let open: Vec<String> = cluster.conditions().await?;
     let open: Vec<&String> = open
         .iter()
-        .filter(|said| !said.contains("=True "))
+        .filter(|condition| !condition.contains("=True "))
         .collect();
     ensure!(open.is_empty(), "{open:?}");
     cluster.until_silences(&[]).await?;

@@ -26,7 +26,7 @@ impl Receiver {
             for stream in listener.incoming() {
                 let Ok(mut stream) = stream else { return };
                 let event = read(&stream);
-                let answer = match event {
+                let status = match event {
                     Ok(event) if refused == 0 => {
                         let mut events = events.lock().unwrap_or_else(PoisonError::into_inner);
                         events.push(event);
@@ -37,16 +37,16 @@ impl Receiver {
                         "503 Service Unavailable"
                     }
                 };
-                let answer =
-                    format!("HTTP/1.1 {answer}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
-                let _ignored = stream.write_all(answer.as_bytes());
+                let response =
+                    format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+                let _ignored = stream.write_all(response.as_bytes());
             }
         });
         Ok(Self { url, taken })
     }
 
     /// The states of the events that it took, once there are so many. One that came again, as an
-    /// operator sends it that was killed before it noted the first delivery, is known by its id.
+    /// operator sends it that was killed before it noted the first delivery, has the same id.
     pub(crate) async fn until(&self, count: usize) -> Result<Vec<String>> {
         let events = wait::until("CloudEvents", PATIENCE, async || {
             let taken = self.taken.lock();

@@ -17,17 +17,19 @@ async fn what_cannot_be_followed_is_named_and_a_change_before_the_start_is_follo
     let _process = cluster.run()?;
     cluster.schedule(NEW, 3600).await?;
     cluster
-        .until_said("OperatorConfigValid", "field scale.timeOut")
+        .until_condition("OperatorConfigValid", "field scale.timeOut")
         .await?;
     cluster.settings("steps: {OSD: [Dance]}").await?;
     cluster
-        .until_said(
+        .until_condition(
             "OperatorConfigValid",
             "field steps.OSD[0]: unknown step \"Dance\"",
         )
         .await?;
     cluster.settings("").await?;
-    cluster.until_said("OperatorConfigValid", "True").await?;
+    cluster
+        .until_condition("OperatorConfigValid", "True")
+        .await?;
     let spec = |at: &str, version: &str| {
         json!({
             "type": "OSD", "upgradeAt": at, "PDBForceDrainTimeout": 30,
@@ -58,7 +60,9 @@ async fn what_cannot_be_followed_is_named_and_a_change_before_the_start_is_follo
         ),
     ] {
         cluster.ask_for(spec(at, version)).await?;
-        cluster.until_said("UpgradeConfigValid", expected).await?;
+        cluster
+            .until_condition("UpgradeConfigValid", expected)
+            .await?;
     }
     // No server is there.
     let digest = "a".repeat(64);
@@ -76,17 +80,19 @@ async fn what_cannot_be_followed_is_named_and_a_change_before_the_start_is_follo
         let mut by_image = spec(far, NEW);
         by_image["desired"] = json!({ "image": image });
         cluster.ask_for(by_image).await?;
-        cluster.until_said("UpgradeConfigValid", expected).await?;
+        cluster
+            .until_condition("UpgradeConfigValid", expected)
+            .await?;
     }
     let failed = "upgradeoperator_upgradeconfig_validation_failed == 1";
     cluster.until_series(failed, 1).await?;
     ensure!(
-        cluster.asked().await?.is_none(),
+        cluster.desired_version().await?.is_none(),
         "an invalid upgrade was started"
     );
     cluster.schedule(NEW, 0).await?;
     cluster
-        .until_said("ComputeCapacityReserved", "0 of 1 machines ready")
+        .until_condition("ComputeCapacityReserved", "0 of 1 machines ready")
         .await?;
     // Another version takes its place, as the cluster is not changed yet.
     cluster.ask_for(spec(far, "4.16.9")).await?;
@@ -111,7 +117,9 @@ async fn an_image_says_its_version_and_is_what_the_cluster_is_asked_for() -> Res
     };
     cluster.ask_for(by_image(&older)).await?;
     let refused = "False spec.desired.image: downgrades to desired version 4.16.2 from 4.16.3";
-    cluster.until_said("UpgradeConfigValid", refused).await?;
+    cluster
+        .until_condition("UpgradeConfigValid", refused)
+        .await?;
     drop((older_registry, process));
     let (image, _registry) = registry::serve(&cluster.dir, NEW)?;
     let _process = cluster.run()?;
@@ -119,8 +127,8 @@ async fn an_image_says_its_version_and_is_what_the_cluster_is_asked_for() -> Res
     let spec = cluster.until_spec(NEW).await?;
     ensure!(spec["desired"]["image"] == image.as_str(), "{spec}");
     let read = async || Ok(cluster.versions.get("version").await?.spec.desired_update);
-    wait::until_so("ClusterVersion to ask for the image", read, |asked| {
-        asked.as_ref().is_some_and(|asked| asked.image == image)
+    wait::until_so("ClusterVersion to ask for the image", read, |update| {
+        update.as_ref().is_some_and(|update| update.image == image)
     })
     .await?;
     cluster.complete().await?;

@@ -21,13 +21,15 @@ async fn an_upgrade_that_is_withdrawn_or_deleted_takes_what_it_added_with_it() -
     // A Prometheus that has scraped nothing holds a gate.
     cluster.until_series("up == 1", 1).await?;
     ask_by_slipway(&cluster)?;
-    cluster.until_said("UpgradeConfigValid", "True").await?;
+    cluster
+        .until_condition("UpgradeConfigValid", "True")
+        .await?;
     cluster.until_phase(NEW, "Pending").await?;
     let plan = cluster.until_plan("Pending").await?;
     let named = plan.window.map(|window| window.name);
     ensure!(named.as_deref() == Some("later"), "{named:?}");
     ensure!(plan.forecast.is_some(), "no forecast");
-    let asked = |state: PlanState| {
+    let steps_in = |state: PlanState| {
         let found = plan.steps.iter().filter(|step| step.state == state);
         found.map(|step| step.name.as_str()).collect::<Vec<_>>()
     };
@@ -38,8 +40,8 @@ async fn an_upgrade_that_is_withdrawn_or_deleted_takes_what_it_added_with_it() -
         "EnsureExtraUpgradeWorkers",
         "CommenceUpgrade",
     ];
-    ensure!(asked(PlanState::Passes) == passing, "{:?}", plan.steps);
-    ensure!(asked(PlanState::Pending).len() == 12, "{:?}", plan.steps);
+    ensure!(steps_in(PlanState::Passes) == passing, "{:?}", plan.steps);
+    ensure!(steps_in(PlanState::Pending).len() == 12, "{:?}", plan.steps);
     cluster
         .managed(&["plan"])?
         .expect(0, &["Window (later)", "PreUpgradeHealthCheck"]);
@@ -60,7 +62,7 @@ async fn an_upgrade_that_is_withdrawn_or_deleted_takes_what_it_added_with_it() -
 
     hook_is_waited_for(&mut cluster).await?;
     cluster
-        .until_said("ComputeCapacityReserved", "0 of 1 machines ready")
+        .until_condition("ComputeCapacityReserved", "0 of 1 machines ready")
         .await?;
     cluster.add_machine().await?;
     cluster.until_asked().await?;
@@ -83,7 +85,7 @@ async fn an_upgrade_that_is_withdrawn_or_deleted_takes_what_it_added_with_it() -
     );
     // What the version operator has begun is not taken away.
     ensure!(
-        cluster.asked().await?.as_deref() == Some(NEW),
+        cluster.desired_version().await?.as_deref() == Some(NEW),
         "ClusterVersion was reset"
     );
     Ok(())
@@ -97,15 +99,15 @@ async fn hook_is_waited_for(cluster: &mut Cluster) -> Result<()> {
     cluster.schedule(NEW, 0).await?;
     let (step, job) = ("IsClusterUpgradable", "upgrade-4-16-4-backup");
     cluster
-        .until_said(step, "False hook backup: Job upgrade-4-16-4-backup runs")
+        .until_condition(step, "False hook backup: Job upgrade-4-16-4-backup runs")
         .await?;
     cluster.end_job(job, ["FailureTarget", "Failed"]).await?;
     cluster
-        .until_said(step, "failed: as the test wants; it is created again")
+        .until_condition(step, "failed: as the test wants; it is created again")
         .await?;
     cluster.delete_job(job).await?;
     cluster
-        .until_said(step, "False hook backup: Job upgrade-4-16-4-backup runs")
+        .until_condition(step, "False hook backup: Job upgrade-4-16-4-backup runs")
         .await?;
     cluster
         .end_job(job, ["SuccessCriteriaMet", "Complete"])
@@ -123,7 +125,7 @@ async fn drain_is_forced(cluster: &mut Cluster) -> Result<()> {
     cluster.kubelet_reports("stuck", "True").await?;
     cluster.until_drain_lease(true).await?;
     ensure!(cluster.pods().await? == all, "pods left before the lease");
-    // They are asked to end, and removed once they have outlived that.
+    // They are deleted with a grace period, and removed once they have outlived that.
     cluster.until_pods(&["exempt"]).await?;
     cluster.until_drain_lease(false).await?;
     let reasons = cluster.event_reasons().await?;
@@ -137,11 +139,11 @@ async fn drain_is_forced(cluster: &mut Cluster) -> Result<()> {
 fn ask_by_slipway(cluster: &Cluster) -> Result<()> {
     let ask = ["schedule", "--to", NEW, "--capacity-reservation"];
     let tried = [&ask[..], &["--dry-run"]].concat();
-    let said = "Scheduled an upgrade to 4.16.4 at ";
-    cluster.managed(&tried)?.expect(0, &[said]);
+    let expected = "Scheduled an upgrade to 4.16.4 at ";
+    cluster.managed(&tried)?.expect(0, &[expected]);
     // What was only tried is not there.
     let past = ["schedule", "--to", NEW, "--at", "2025-01-01T00:00:00Z"];
     cluster.managed(&past)?.expect(1, &["is in the past"]);
-    cluster.managed(&ask)?.expect(0, &[said]);
+    cluster.managed(&ask)?.expect(0, &[expected]);
     Ok(())
 }

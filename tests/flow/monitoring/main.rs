@@ -213,7 +213,7 @@ fn the_metrics_of_an_expression_are_found() {
 #[test]
 fn rules_and_dashboards_ask_for_metrics_that_exist() -> Result<()> {
     let sources = sources()?;
-    let mut asked = panels()?;
+    let mut expressions = panels()?;
     let mut recorded = BTreeSet::new();
     let mut alerts = BTreeSet::new();
     for (_, spec) in rules()? {
@@ -232,11 +232,11 @@ fn rules_and_dashboards_ask_for_metrics_that_exist() -> Result<()> {
                 ensure!(alerts.insert(name.to_owned()), "{name} stands twice");
                 name
             };
-            asked.push((name.to_owned(), expression));
+            expressions.push((name.to_owned(), expression));
         }
     }
     let documented = std::fs::read_to_string(root().join("docs/metrics.md"))?;
-    for (name, expression) in asked {
+    for (name, expression) in expressions {
         let metrics = metrics(&expression);
         ensure!(!metrics.is_empty(), "{name} asks for nothing: {expression}");
         for metric in metrics {

@@ -31,7 +31,7 @@ const ROLL_WITHIN: Duration = Duration::from_mins(3);
 /// Time between two polls.
 const POLL_EVERY: Duration = Duration::from_secs(1);
 
-/// What the node is asked to become.
+/// What the node is to become.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     /// Another OS.
@@ -95,7 +95,7 @@ struct Env {
 }
 
 impl Env {
-    /// Makes what the change is asked for beside; the change.
+    /// Makes the objects beside the change; the change.
     async fn prepare(&mut self) -> Result<Value> {
         let config = Config::new();
         match self.change {
@@ -168,7 +168,7 @@ impl Env {
         })
     }
 
-    /// What speaks against the host's being what was asked for.
+    /// Why the host is not what it was to become, if it is not.
     fn doubt(&self) -> Result<Option<String>> {
         let fact = match self.change {
             Change::Live => Fact::File {

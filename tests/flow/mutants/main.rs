@@ -165,7 +165,7 @@ fn every_mutant_is_found() -> Result<()> {
             let name = mutant.name();
             let outcome = programs.and_then(|programs| runtime.block_on(judge(mutant, &programs)));
             let line = match &outcome {
-                Ok(said) => format!("{name}: {said}"),
+                Ok(breaches) => format!("{name}: {breaches}"),
                 Err(error) => format!("{name}: FAILED: {error:#}"),
             };
             eprintln!("{line}");
@@ -186,13 +186,13 @@ async fn judge(mutant: &Mutant, programs: &Programs) -> Result<String> {
     let broken: BTreeSet<_> = breaches.iter().map(|breach| breach.law.name).collect();
     let expected = [mutant.law].into_iter().chain(mutant.also.iter().copied());
     let expected: BTreeSet<_> = expected.map(|law| law.name).collect();
-    let said: Vec<_> = breaches.iter().map(ToString::to_string).collect();
-    let said = said.join("\n  ");
+    let breaches: Vec<_> = breaches.iter().map(ToString::to_string).collect();
+    let breaches = breaches.join("\n  ");
     ensure!(
         broken == expected,
-        "it breaks {broken:?}, not {expected:?}:\n  {said}"
+        "it breaks {broken:?}, not {expected:?}:\n  {breaches}"
     );
-    Ok(said)
+    Ok(breaches)
 }
 
 /// Writes a record where the environment asks for it.

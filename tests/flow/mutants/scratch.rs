@@ -6,7 +6,7 @@
 
 #![expect(
     clippy::disallowed_methods,
-    reason = "a test that builds what it runs, in files that the next run makes anew"
+    reason = "a test that builds what it runs, in files that the next run writes again"
 )]
 
 use std::fs;
@@ -124,7 +124,7 @@ impl Scratch {
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,
                 Err(error) => return Err(error).with_context(|| format!("cannot read {name}")),
             };
-            if fs::read(&to).is_ok_and(|known| known == bytes) {
+            if fs::read(&to).is_ok_and(|present| present == bytes) {
                 continue;
             }
             fs::create_dir_all(to.parent().context("a file in no folder")?)?;

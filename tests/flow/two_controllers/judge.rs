@@ -6,7 +6,7 @@ use lab::audit::{self, Event, nodes};
 
 use crate::env::{ACCOUNT, BUDGET};
 
-/// Whether the laws held, by what was asked of the API server.
+/// Whether the laws held, by the requests to the API server.
 pub(crate) fn judge(events: &[Event], targets: &[String]) -> Result<()> {
     let account = format!(
         "system:serviceaccount:{}:{ACCOUNT}",

@@ -79,19 +79,19 @@ async fn two_that_decide_at_once_keep_the_budget() -> Result<()> {
     let arguments = ["--leader-elect=false", "--v=4"];
     let definitions = definitions()?;
     let env = Env::start("both-decide", &definitions, &arguments);
-    let (mut env, mut known) = env.await?;
-    let mut targets = vec![known.clone()];
+    let (mut env, mut target) = env.await?;
+    let mut targets = vec![target.clone()];
     // Each change comes while nodes are updating to the one before. The replica that reads first
     // decides, so there are as many changes as it takes for both to have decided.
     for change in 0..CHANGES_MAX {
         env.configure("50-change", &format!("a={change}")).await?;
-        known = env.retargeted(&known).await?;
-        targets.push(known.clone());
+        target = env.retargeted(&target).await?;
+        targets.push(target.clone());
         if change >= CHANGES_MIN && env.idle()?.is_empty() {
             break;
         }
     }
-    env.all_done(&known).await?;
+    env.all_done(&target).await?;
     let idle = env.idle()?;
     ensure!(idle.is_empty(), "{idle:?} never decided anything");
     env.cluster.replicas().clear();

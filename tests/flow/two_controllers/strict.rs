@@ -1,5 +1,5 @@
 //! Whether the API server takes what a controller wrote without dropping or bending any of it: each
-//! write is taken from the audit log and asked again, strictly, as a dry run.
+//! write is taken from the audit log and sent again, strictly, as a dry run.
 
 use std::collections::BTreeSet;
 
@@ -56,14 +56,13 @@ pub(crate) async fn accepts_all(client: &Client, events: &[Event]) -> Result<()>
                 "spec"
             };
             let unknown = merged(body, &json!({ (section): { "noSuchField": 1 } }));
-            let answer = again(client, event, object, &unknown).await;
-            let answer =
-                answer.map_or_else(|error| format!("{error:#}"), |()| "nothing".to_owned());
-            // The second is the answer to server-side apply.
+            let reply = again(client, event, object, &unknown).await;
+            let reply = reply.map_or_else(|error| format!("{error:#}"), |()| "nothing".to_owned());
+            // The second is the reply to server-side apply.
             let refusals = ["unknown field", "field not declared in schema"];
             ensure!(
-                refusals.iter().any(|words| answer.contains(words)),
-                "to {} with an unknown field it says {answer}",
+                refusals.iter().any(|words| reply.contains(words)),
+                "to {} with an unknown field it says {reply}",
                 event.uri
             );
         }

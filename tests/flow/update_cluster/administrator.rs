@@ -54,8 +54,8 @@ impl Cluster {
         let version = json!(NEXT);
         let reported = events.iter().filter(|event| {
             let body = event.request.as_ref();
-            let said = body.and_then(|body| body.pointer("/status/versions/0/version"));
-            event.succeeded() && !event.user_agent.starts_with("cvo/") && said == Some(&version)
+            let reported = body.and_then(|body| body.pointer("/status/versions/0/version"));
+            event.succeeded() && !event.user_agent.starts_with("cvo/") && reported == Some(&version)
         });
         Ok(reported.count())
     }
@@ -89,14 +89,14 @@ async fn update_of_the_update_service_is_requested_by_slipway() -> Result<()> {
     let upstream = json!({ "spec": { "upstream": format!("http://{address}/graph") } });
     cluster.change(&upstream).await?;
     cluster.upgrade(&["channel", CHANNEL])?.expect(0, &[]);
-    cluster.until_said("RetrievedUpdates", "True").await?;
+    cluster.until_condition("RetrievedUpdates", "True").await?;
     cluster.until_offered(NEXT, "").await?;
     cluster
         .upgrade(&[])?
         .expect(0, &["Channel: stable-4.2", "Recommended updates:", &image]);
     let recommended = ["recommend", "--version", NEXT];
     let recommended = cluster.upgrade(&recommended)?;
-    // No alerts are known here: that is an issue, and it is named.
+    // Alerts cannot be read here: that is an issue, and it is named.
     recommended.expect(1, &["CannotReadAlerts"]);
 
     // What is not offered is refused, and nothing changes.
@@ -129,7 +129,7 @@ async fn update_of_the_update_service_is_requested_by_slipway() -> Result<()> {
     let root = root.context("no retrieved release")??.path();
     let process = cluster.run(&image, &root)?;
     cluster
-        .until_said("Progressing", "waiting on alpha")
+        .until_condition("Progressing", "waiting on alpha")
         .await?;
     let status = cluster.upgrade(&["status", "-o", "json"])?.json()?;
     assert_eq!(cluster.reports()?, 0);
@@ -149,7 +149,7 @@ async fn update_of_the_update_service_is_requested_by_slipway() -> Result<()> {
 
     cluster.report(NEXT).await?;
     cluster
-        .until_said("Progressing", "Cluster version is 4.2.1")
+        .until_condition("Progressing", "Cluster version is 4.2.1")
         .await?;
     assert_eq!(cluster.reports()?, 1);
     cluster
@@ -172,7 +172,7 @@ fn before_the_update(cluster: &Cluster) -> Result<()> {
         1,
         &["status.history has the installation only, and no update"],
     );
-    // The service of the cluster is asked, and its channel is drawn.
+    // The graph is the one of the cluster's service and channel.
     let graph = ["graph", "--channel", CHANNEL, "--from", VERSION];
     cluster.slipway(&graph)?.expect(
         0,

@@ -225,7 +225,8 @@ impl Cluster {
         let process = self.run(IMAGE, &self.payload())?;
         self.roll_out(IMAGE).await?;
         self.report(VERSION).await?;
-        self.until_said("Available", "Done applying 4.2.0").await?;
+        self.until_condition("Available", "Done applying 4.2.0")
+            .await?;
         Ok(process)
     }
 

@@ -106,9 +106,9 @@ const BAD: [Bad; 5] = [
     },
 ];
 
-/// Each store that was asked is said, and the release that runs says whose signatures count,
-/// whenever the process started. Rows 13 and 20 of `docs/reference/known-weaknesses.md`, "Version
-/// operator".
+/// The message names each store that was read, and the release that runs says whose signatures
+/// count, whenever the process started. Rows 13 and 20 of `docs/reference/known-weaknesses.md`,
+/// "Version operator".
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs root, docker-registry and the control-plane binary"]
 async fn signed_release_is_pulled_applied_and_completed() -> Result<()> {
@@ -125,14 +125,14 @@ async fn signed_release_is_pulled_applied_and_completed() -> Result<()> {
 
     // Signed: an administrator has not acknowledged what the next minor release needs.
     cluster.server.put(&digest, cluster.key.sign(&digest)?);
-    let said = cluster
-        .until_said("ReleaseAccepted", "PreconditionChecks")
+    let message = cluster
+        .until_condition("ReleaseAccepted", "PreconditionChecks")
         .await?;
     assert!(
-        said.contains("Read https://example.com/apis first."),
-        "{said}"
+        message.contains("Read https://example.com/apis first."),
+        "{message}"
     );
-    cluster.until_said("Upgradeable", "False").await?;
+    cluster.until_condition("Upgradeable", "False").await?;
     cluster.until_reconciled(VERSION).await?;
     cluster.acknowledge()?;
 
@@ -157,10 +157,10 @@ async fn signed_release_is_pulled_applied_and_completed() -> Result<()> {
 
     // The next one's process goes on.
     cluster.roll_out(&image).await?;
-    let said = cluster
-        .until_said("Progressing", "Working towards 4.3.0")
+    let message = cluster
+        .until_condition("Progressing", "Working towards 4.3.0")
         .await?;
-    assert!(said.starts_with("True"), "{said}");
+    assert!(message.starts_with("True"), "{message}");
     drop(process);
     let root = std::fs::read_dir(cluster.payloads())?
         .next()
@@ -168,11 +168,11 @@ async fn signed_release_is_pulled_applied_and_completed() -> Result<()> {
         .path();
     let process = cluster.run(&image, &root)?;
     cluster
-        .until_said("Progressing", "waiting on alpha")
+        .until_condition("Progressing", "waiting on alpha")
         .await?;
     cluster.report("4.3.0").await?;
     cluster
-        .until_said("Progressing", "Cluster version is 4.3.0")
+        .until_condition("Progressing", "Cluster version is 4.3.0")
         .await?;
     let status = cluster.status().await?;
     let history: Vec<String> = status
@@ -198,7 +198,8 @@ async fn signed_release_is_pulled_applied_and_completed() -> Result<()> {
     Ok(())
 }
 
-/// Not signed, signed by a stranger, by a key that had expired, about another image: each is said.
+/// Not signed, signed by a stranger, by a key that had expired, about another image: each is
+/// reported.
 async fn refused_until_signed(
     cluster: &Cluster,
     image: &str,
@@ -207,35 +208,37 @@ async fn refused_until_signed(
     let request = json!({ "version": "4.3.0", "image": image });
     cluster.ask(request).await?;
     let refused = "False RetrievePayload: Retrieving payload failed version=\"4.3.0\"";
-    let said = cluster
-        .until_said("ReleaseAccepted", "The update cannot be verified")
+    let message = cluster
+        .until_condition("ReleaseAccepted", "The update cannot be verified")
         .await?;
     assert!(
-        said.starts_with(refused) && said.contains("there is no signature"),
-        "{said}"
+        message.starts_with(refused) && message.contains("there is no signature"),
+        "{message}"
     );
     assert!(
-        said.contains(&format!("store {}: 0 signatures", cluster.server.address)),
-        "{said}"
+        message.contains(&format!("store {}: 0 signatures", cluster.server.address)),
+        "{message}"
     );
     cluster
         .server
         .put(digest, ReleaseKey::make()?.sign(digest)?);
     cluster
-        .until_said(
+        .until_condition(
             "ReleaseAccepted",
             "no key of keyring verifier-public-key-test signed it",
         )
         .await?;
     cluster.server.put(digest, cluster.expired.sign(digest)?);
     cluster
-        .until_said("ReleaseAccepted", "the key had expired by then")
+        .until_condition("ReleaseAccepted", "the key had expired by then")
         .await?;
     let other = ::release::ImageDigest::of(b"other");
     cluster.server.put(digest, cluster.key.sign(&other)?);
-    cluster.until_said("ReleaseAccepted", "it is about").await?;
     cluster
-        .until_said("Progressing", "Cluster version is 4.2.0")
+        .until_condition("ReleaseAccepted", "it is about")
+        .await?;
+    cluster
+        .until_condition("Progressing", "Cluster version is 4.2.0")
         .await?;
     cluster.until_reconciled(VERSION).await?;
     Ok(())
@@ -258,9 +261,9 @@ async fn bad_release_is_refused_and_the_running_one_stays() -> Result<()> {
             .ask(json!({ "version": bad.version, "image": image }))
             .await?;
         let last = bad.expected[bad.expected.len() - 1];
-        let said = cluster.until_said("ReleaseAccepted", last).await?;
+        let message = cluster.until_condition("ReleaseAccepted", last).await?;
         for expected in bad.expected {
-            assert!(said.contains(expected), "{}: {said}", bad.name);
+            assert!(message.contains(expected), "{}: {message}", bad.name);
         }
         cluster.until_reconciled(VERSION).await?;
     }
@@ -272,11 +275,11 @@ async fn bad_release_is_refused_and_the_running_one_stays() -> Result<()> {
     cluster
         .ask(json!({ "version": "4.2.1", "image": image }))
         .await?;
-    let said = cluster.until_said("ReleaseAccepted", &layer).await?;
+    let message = cluster.until_condition("ReleaseAccepted", &layer).await?;
     assert!(
-        said.starts_with("False RetrievePayload")
-            && said.contains("Unable to download and prepare the update"),
-        "{said}"
+        message.starts_with("False RetrievePayload")
+            && message.contains("Unable to download and prepare the update"),
+        "{message}"
     );
     cluster.until_reconciled(VERSION).await?;
     // Signed, and not in the registry.
@@ -288,14 +291,14 @@ async fn bad_release_is_refused_and_the_running_one_stays() -> Result<()> {
         .ask(json!({ "image": format!("{place}@{missing}") }))
         .await?;
     cluster
-        .until_said("ReleaseAccepted", "is not there")
+        .until_condition("ReleaseAccepted", "is not there")
         .await?;
     // By tag.
     cluster
         .ask(json!({ "image": format!("{place}:latest") }))
         .await?;
     cluster
-        .until_said(
+        .until_condition(
             "ReleaseAccepted",
             "not accessed via digest cannot be verified",
         )
@@ -303,12 +306,12 @@ async fn bad_release_is_refused_and_the_running_one_stays() -> Result<()> {
     // A version that is not available.
     cluster.ask(json!({ "version": "4.9.0" })).await?;
     cluster
-        .until_said("Invalid", "the update must be an available update")
+        .until_condition("Invalid", "the update must be an available update")
         .await?;
     cluster.until_reconciled(VERSION).await?;
     cluster.ask(Value::Null).await?;
     cluster
-        .until_said("ReleaseAccepted", "True PayloadLoaded")
+        .until_condition("ReleaseAccepted", "True PayloadLoaded")
         .await?;
     let versions: Vec<String> = cluster
         .status()
@@ -336,17 +339,17 @@ async fn forced_release_is_applied_and_its_risks_are_recorded() -> Result<()> {
     let (name, root) = cluster.job().await?;
     assert!(name.starts_with("version-4.2.1-"), "{name}");
     cluster
-        .until_said("ReleaseAccepted", "Unknown RetrievePayload")
+        .until_condition("ReleaseAccepted", "Unknown RetrievePayload")
         .await?;
     release::write(&files, &root)?;
     cluster.complete(&name).await?;
     cluster.roll_out(&image).await?;
     cluster
-        .until_said("Progressing", "waiting on alpha")
+        .until_condition("Progressing", "waiting on alpha")
         .await?;
     cluster.report("4.2.1").await?;
     cluster
-        .until_said("Progressing", "Cluster version is 4.2.1")
+        .until_condition("Progressing", "Cluster version is 4.2.1")
         .await?;
     let head = cluster.status().await?.history[0].clone();
     assert!(!head.verified);
@@ -362,7 +365,7 @@ async fn forced_release_is_applied_and_its_risks_are_recorded() -> Result<()> {
     // Withdrawn: the release that this process belongs to is applied again.
     let none = json!({ "spec": { "desiredUpdate": null } });
     cluster.change(&none).await?;
-    cluster.until_said("Progressing", "4.2.0").await?;
+    cluster.until_condition("Progressing", "4.2.0").await?;
     drop(process);
     Ok(())
 }
@@ -401,17 +404,17 @@ async fn updates_are_offered_with_their_risks_and_stay_while_the_service_is_away
         json!({ "status": "success", "data": { "resultType": "vector", "result": result } })
     };
     server.serve("/graph", Some(&graph));
-    // With a store away the answer would be "does not apply".
+    // With a store away the result would be "does not apply".
     let mut partial = sample("0");
     partial["warnings"] = json!(["store 10.0.0.7:10901 is away"]);
     server.serve("/api/v1/query", Some(&partial));
     let process = cluster.settle().await?;
     cluster
-        .until_said("RetrievedUpdates", "False NoChannel")
+        .until_condition("RetrievedUpdates", "False NoChannel")
         .await?;
     let spec = json!({ "spec": { "channel": "stable-4.2", "upstream": server.at("/graph") } });
     cluster.change(&spec).await?;
-    cluster.until_said("RetrievedUpdates", "True").await?;
+    cluster.until_condition("RetrievedUpdates", "True").await?;
     cluster
         .until_offered(
             "4.2.1",
@@ -421,12 +424,12 @@ async fn updates_are_offered_with_their_risks_and_stay_while_the_service_is_away
 
     // The service goes away: its advice stays, with its age.
     server.serve("/graph", None);
-    let said = cluster
-        .until_said("RetrievedUpdates", "ResponseFailed")
+    let message = cluster
+        .until_condition("RetrievedUpdates", "ResponseFailed")
         .await?;
     assert!(
-        said.contains("404") && said.contains("which is less than 1 h old"),
-        "{said}"
+        message.contains("404") && message.contains("which is less than 1 h old"),
+        "{message}"
     );
     cluster
         .until_offered(
@@ -439,7 +442,7 @@ async fn updates_are_offered_with_their_risks_and_stay_while_the_service_is_away
     server.serve("/api/v1/query", Some(&sample("0")));
     let payload = cluster.payload();
     let process = cluster.run(IMAGE, &payload)?;
-    cluster.until_said("RetrievedUpdates", "False ResponseFailed: Unable to retrieve available updates: unexpected HTTP status: 404 Not Found").await?;
+    cluster.until_condition("RetrievedUpdates", "False ResponseFailed: Unable to retrieve available updates: unexpected HTTP status: 404 Not Found").await?;
     assert_eq!(cluster.status().await?.conditional_updates.len(), 2);
     server.serve("/graph", Some(&graph));
     let without = "4.2.3 True NotExposedToRisks, 4.2.2 False Everywhere";

@@ -1,4 +1,4 @@
-//! A release is checked before it is requested: all that is wrong with it is said at once, and
+//! A release is checked before it is requested: all faults of it are reported at once, and
 //! nothing is changed.
 
 use anyhow::{Context as _, Result};
@@ -25,7 +25,7 @@ impl Cluster {
         Ok(text.map(|text| serde_json::from_str(text)).transpose()?)
     }
 
-    /// The outcome of a preflight, in which it names what it answers.
+    /// The outcome of a preflight, in which it names the request.
     async fn checked(&self, request: &str) -> Result<Value> {
         self.check(Some(request)).await?;
         let read = async || Ok(self.result().await?.unwrap_or_default());

@@ -57,7 +57,7 @@ async fn operator_that_is_not_upgradeable_is_a_risk_of_the_next_minor_release() 
         update.conditions[0].message,
         format!("{why} https://example.com/old-api")
     );
-    cluster.until_said("Upgradeable", why).await?;
+    cluster.until_condition("Upgradeable", why).await?;
 
     cluster.report_upgradeable("True", "").await?;
     cluster.until_offered("4.3.0, 4.2.1", "").await?;

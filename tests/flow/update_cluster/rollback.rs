@@ -38,25 +38,25 @@ async fn update_is_rolled_back_over_a_minor_version_that_the_release_before_list
         cluster.complete_update(version, image).await?;
     }
 
-    // Without the option nothing is asked for.
+    // Without the option nothing is requested.
     let refused = cluster.upgrade(&["rollback"])?;
     refused.expect(1, &["not the same minor release", "--allow-minor"]);
     // The release before the one before is no rollback, and says nothing of its sources either.
     cluster
         .ask(json!({ "version": VERSION, "image": cluster.push_signed("older", &cluster.release(VERSION)?).await? }))
         .await?;
-    let said = cluster
-        .until_said("ReleaseAccepted", "False PreconditionChecks")
+    let message = cluster
+        .until_condition("ReleaseAccepted", "False PreconditionChecks")
         .await?;
     let only = format!("the only supported rollback is to the cluster's previous version {BEFORE}");
     assert!(
-        said.contains("LowDesiredVersion") && said.contains(&only),
-        "{said}"
+        message.contains("LowDesiredVersion") && message.contains(&only),
+        "{message}"
     );
     cluster.until_reconciled(NEXT).await?;
 
-    let asked = cluster.upgrade(&["rollback", "--allow-minor"])?;
-    asked.expect(0, &["Requested rollback from 4.3.0 to 4.2.1"]);
+    let requested = cluster.upgrade(&["rollback", "--allow-minor"])?;
+    requested.expect(0, &["Requested rollback from 4.3.0 to 4.2.1"]);
     cluster.complete_update(BEFORE, &before).await?;
     cluster.until_reconciled(BEFORE).await?;
     let status = cluster.status().await?;
@@ -80,10 +80,11 @@ impl Cluster {
     /// Plays the rest of the cluster until an update is completed.
     async fn complete_update(&self, version: &str, image: &str) -> Result<()> {
         self.roll_out(image).await?;
-        self.until_said("Progressing", "waiting on alpha").await?;
+        self.until_condition("Progressing", "waiting on alpha")
+            .await?;
         self.report(version).await?;
         let done = format!("Cluster version is {version}");
-        self.until_said("Progressing", &done).await?;
+        self.until_condition("Progressing", &done).await?;
         Ok(())
     }
 }

@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpStream};
 use anyhow::{Context as _, Result};
 use lab::PATIENCE;
 
-/// An answer.
+/// A response.
 #[derive(Debug, Clone)]
 pub(crate) struct HttpAnswer {
     pub(crate) status: u16,
@@ -20,7 +20,7 @@ impl HttpAnswer {
         let found = self
             .headers
             .iter()
-            .find(|(known, _)| known.eq_ignore_ascii_case(name));
+            .find(|(key, _)| key.eq_ignore_ascii_case(name));
         found.map_or("", |(_, value)| value)
     }
 

@@ -159,10 +159,14 @@ fn a_wrong_request_is_an_error_object() {
         } else {
             &headers[..]
         };
-        let answer = ask(service.address, method, &path, headers).unwrap();
-        assert_eq!(answer.status, status, "{path}");
-        assert!(answer.text().contains(body), "{path}: {}", answer.text());
-        assert_eq!(answer.header("content-type"), "application/json");
+        let response = ask(service.address, method, &path, headers).unwrap();
+        assert_eq!(response.status, status, "{path}");
+        assert!(
+            response.text().contains(body),
+            "{path}: {}",
+            response.text()
+        );
+        assert_eq!(response.header("content-type"), "application/json");
     }
     let empty = service.get(&format!(
         "{base}?version=1&channel=unknown-9.9&arch=riscv64"
@@ -183,7 +187,7 @@ fn a_wrong_request_is_an_error_object() {
     assert!((service.metric(count) - 5.0).abs() < 0.5);
     let long = format!("{base}?channel={}", "a".repeat(20_000));
     assert_eq!(
-        ask(service.address, "GET", &long, &[]).map_or(431, |answer| answer.status),
+        ask(service.address, "GET", &long, &[]).map_or(431, |response| response.status),
         431
     );
 }
@@ -226,8 +230,8 @@ fn signatures_are_served_by_digest_and_number() {
     signatures::store::add(&store, &digest, b"first").unwrap();
     signatures::store::add(&store, &digest, b"second").unwrap();
     let get = |name: &str| {
-        let answer = service.get(&format!("/signatures/sha256={}/{name}", digest.hex()));
-        (answer.status, answer.body)
+        let response = service.get(&format!("/signatures/sha256={}/{name}", digest.hex()));
+        (response.status, response.body)
     };
     assert_eq!(get("signature-1"), (200, b"first".to_vec()));
     assert_eq!(get("signature-2"), (200, b"second".to_vec()));
@@ -254,8 +258,11 @@ fn before_the_first_graph_clients_are_asked_to_wait() {
             .contains("cannot read /nonexistent")
     })
     .unwrap();
-    let answer = service.get("/graph?channel=a");
-    assert_eq!((answer.status, answer.header("retry-after")), (503, "30"));
+    let response = service.get("/graph?channel=a");
+    assert_eq!(
+        (response.status, response.header("retry-after")),
+        (503, "30")
+    );
     let ready = ask(service.status, "GET", "/readyz", &[]).unwrap();
     assert_eq!(ready.status, 503);
     assert!(

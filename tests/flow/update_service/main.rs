@@ -1,7 +1,7 @@
 //! The update service as a process: real releases and graph data, a real registry, bad input.
 //!
-//! - `expected.py`: computes the answers for the real data, apart from the product
-//! - `real`: the real data; all answers are those of the script
+//! - `expected.py`: computes the responses for the real data, apart from the product
+//! - `real`: the real data; all responses are those of the script
 //! - `registry`: a registry that gets releases, fails, and is damaged
 //! - `interface`: requests, headers, errors, pages, signatures, TLS
 //! - `relay`: a registry that misbehaves on purpose, in front of the real one

@@ -13,7 +13,7 @@ use crate::service::{Service, write_data};
 /// images: half as much again as it has.
 const RESIDENT: u64 = 64 << 20;
 
-/// A line of `expected.txt` for an answer.
+/// A line of `expected.txt` for a response.
 fn line(channel: &str, architecture: &str, graph: &UpdateGraph) -> String {
     let mut lines = Vec::new();
     for (version, node) in &graph.nodes {
@@ -77,12 +77,12 @@ fn answers_for_the_real_data_are_those_of_an_independent_script() {
     for expected in expected.lines() {
         let mut words = expected.split(' ');
         let (channel, architecture) = (words.next().unwrap(), words.next().unwrap());
-        let answer = service.get(&format!("/graph?channel={channel}&arch={architecture}"));
-        assert_eq!(answer.status, 200);
-        let graph = UpdateGraph::parse(&answer.body).unwrap();
+        let response = service.get(&format!("/graph?channel={channel}&arch={architecture}"));
+        assert_eq!(response.status, 200);
+        let graph = UpdateGraph::parse(&response.body).unwrap();
         assert_eq!(line(channel, architecture, &graph), expected);
         // What is printed again is what was sent: nothing of it is lost in reading.
-        assert_eq!(graph.print(), answer.body);
+        assert_eq!(graph.print(), response.body);
         for node in graph.nodes.values() {
             assert!(
                 node.payload

@@ -137,8 +137,14 @@ fn a_registry_that_is_gone_loses_nothing_that_was_served() {
         service.metric("update_service_graph_age_seconds") >= 2.0
     })
     .unwrap();
-    let answer = service.get("/graph?channel=fast-1");
-    assert!(answer.header("x-graph-age-seconds").parse::<u64>().unwrap() >= 2);
+    let response = service.get("/graph?channel=fast-1");
+    assert!(
+        response
+            .header("x-graph-age-seconds")
+            .parse::<u64>()
+            .unwrap()
+            >= 2
+    );
     scene.registry.resume().unwrap();
     scene.push_release("1.0.2", &["1.0.1"]);
     until("the registry is read again", || {

@@ -10,7 +10,7 @@ use std::time::Duration;
 pub(crate) enum Fault {
     /// Answered with this status.
     Status(u16),
-    /// Answered with half of the real answer, and then the end.
+    /// Answered with half of the real response, and then the end.
     Half,
     /// Not answered.
     Silent,
@@ -30,10 +30,10 @@ impl Relay {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let rule = Rule::default();
-        let known = Arc::clone(&rule);
+        let shared = Arc::clone(&rule);
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let rule = Arc::clone(&known);
+                let rule = Arc::clone(&shared);
                 std::thread::spawn(move || {
                     // A client that is gone ends its own connection only.
                     let _ended = relay(stream, registry, &rule);
@@ -70,9 +70,9 @@ fn relay(mut client: TcpStream, registry: SocketAddr, rule: &Rule) -> std::io::R
         .filter(|(part, _)| path.contains(part.as_str()))
         .map(|(_, fault)| fault);
     if let Some(Fault::Status(status)) = fault {
-        let answer =
+        let response =
             format!("HTTP/1.1 {status} Fault\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
-        return client.write_all(answer.as_bytes());
+        return client.write_all(response.as_bytes());
     }
     if let Some(Fault::Silent) = fault {
         // Longer than the service is patient.
@@ -82,13 +82,13 @@ fn relay(mut client: TcpStream, registry: SocketAddr, rule: &Rule) -> std::io::R
     let head = head.replacen("\r\n", "\r\nconnection: close\r\n", 1);
     let mut server = TcpStream::connect(registry)?;
     server.write_all(head.as_bytes())?;
-    let mut answer = Vec::new();
-    server.read_to_end(&mut answer)?;
+    let mut response = Vec::new();
+    server.read_to_end(&mut response)?;
     let is_half = matches!(fault, Some(Fault::Half));
     let count = if is_half {
-        answer.len() - 20
+        response.len() - 20
     } else {
-        answer.len()
+        response.len()
     };
-    client.write_all(answer.get(..count).unwrap_or_default())
+    client.write_all(response.get(..count).unwrap_or_default())
 }

@@ -48,7 +48,7 @@ impl Service {
     /// Waits until it is ready.
     pub(crate) fn ready(&self) -> Result<()> {
         until("the service is ready", || {
-            ask(self.status, "GET", "/readyz", &[]).is_ok_and(|answer| answer.status == 200)
+            ask(self.status, "GET", "/readyz", &[]).is_ok_and(|response| response.status == 200)
         })
     }
 
@@ -63,15 +63,15 @@ impl Service {
 
     /// Versions of a channel's releases, of `amd64`.
     pub(crate) fn versions(&self, channel: &str) -> Vec<String> {
-        let answer = self.get(&format!("/graph?channel={channel}"));
-        let graph = release::update_graph::UpdateGraph::parse(&answer.body).unwrap();
+        let response = self.get(&format!("/graph?channel={channel}"));
+        let graph = release::update_graph::UpdateGraph::parse(&response.body).unwrap();
         graph.nodes.keys().map(ToString::to_string).collect()
     }
 
     /// The problems that it lists: object, field, reason.
     pub(crate) fn problems(&self) -> Vec<String> {
-        let answer = self.get("/problems");
-        let listed: serde_json::Value = serde_json::from_slice(&answer.body).unwrap();
+        let response = self.get("/problems");
+        let listed: serde_json::Value = serde_json::from_slice(&response.body).unwrap();
         let listed = listed["problems"].as_array().unwrap().iter();
         let text =
             |problem: &serde_json::Value, key: &str| problem[key].as_str().unwrap().to_owned();

@@ -65,7 +65,7 @@ impl Cluster {
         self.base.run(arguments)
     }
 
-    /// How often the version operator that was started last said that all was applied.
+    /// How often the version operator that was started last logged that all was applied.
     pub(crate) fn passes(&self) -> Result<usize> {
         Ok(self.log()?.matches(APPLIED).count())
     }
@@ -90,7 +90,7 @@ pub(crate) const WELL: [(&str, &str, &str); 3] = [
     ("Degraded", "False", ""),
 ];
 
-/// Whether the version operator asked for a change.
+/// Whether the version operator requested a change.
 pub(crate) fn is_write(event: &Event) -> bool {
     event.user_agent.starts_with("cvo/")
         && !matches!(event.verb, Verb::Get | Verb::List | Verb::Watch)

@@ -24,11 +24,12 @@ impl Cluster {
     async fn finish(&self) -> Result<()> {
         for (_, component) in COMPONENTS {
             let named = format!("the cluster operator {component} is not available");
-            self.until_said("Progressing", &named).await?;
+            self.until_condition("Progressing", &named).await?;
             // After a restore its object may not be there yet.
             self.until_reported(component, VERSION, &WELL).await?;
         }
-        self.until_said("Available", "Done applying 4.2.0").await?;
+        self.until_condition("Available", "Done applying 4.2.0")
+            .await?;
         Ok(())
     }
 
@@ -56,14 +57,14 @@ async fn restarted_api_server_is_survived_in_order() -> Result<()> {
     let mut process = cluster.run()?;
     for (number, (_, component)) in COMPONENTS.into_iter().enumerate() {
         let named = format!("the cluster operator {component} is not available");
-        cluster.until_said("Progressing", &named).await?;
+        cluster.until_condition("Progressing", &named).await?;
         if number < 2 {
             block_in_place(|| cluster.base.server.control_plane.restart_api_server())?;
         }
         cluster.report(component, VERSION).await?;
     }
     cluster
-        .until_said("Available", "Done applying 4.2.0")
+        .until_condition("Available", "Done applying 4.2.0")
         .await?;
     process.check()?;
     in_order(&cluster.events()?)
@@ -78,13 +79,15 @@ async fn restored_older_state_is_taken_to_the_release() -> Result<()> {
     let mut process = cluster.run()?;
     let [(_, alpha), (_, beta), _] = COMPONENTS;
     let waits = |component: &str| format!("the cluster operator {component} is not available");
-    cluster.until_said("Progressing", &waits(alpha)).await?;
+    cluster
+        .until_condition("Progressing", &waits(alpha))
+        .await?;
     block_in_place(|| cluster.base.server.control_plane.make_backup())?;
     for number in 0..LOST {
         cluster.report(alpha, &format!("4.1.{number}")).await?;
     }
     cluster.report(alpha, VERSION).await?;
-    cluster.until_said("Progressing", &waits(beta)).await?;
+    cluster.until_condition("Progressing", &waits(beta)).await?;
     block_in_place(|| cluster.base.server.control_plane.restore_backup())?;
     let restored = cluster.operators.get(alpha).await?;
     assert!(restored.status.unwrap_or_default().versions.is_empty());
@@ -118,7 +121,7 @@ async fn frozen_leader_writes_nothing_after_the_other_took_over() -> Result<()> 
     let mut one = cluster.run()?;
     cluster.until_led("one").await?;
     let alpha = "the cluster operator alpha is not available";
-    cluster.until_said("Progressing", alpha).await?;
+    cluster.until_condition("Progressing", alpha).await?;
     cluster.arguments = as_replica("two");
     let two = cluster.run()?;
     signal(&one, Signal::SIGSTOP)?;
@@ -154,7 +157,7 @@ async fn stuck_operator_is_named_and_what_was_applied_is_kept() -> Result<()> {
     let process = cluster.run()?;
     let [(_, alpha), (_, beta), _] = COMPONENTS;
     let named = "the cluster operator alpha is not available";
-    cluster.until_said("Progressing", named).await?;
+    cluster.until_condition("Progressing", named).await?;
     let condition = |r#type: &str, status: &str, message: &str| {
         json!({ "type": r#type, "status": status, "reason": "Test", "message": message,
                 "lastTransitionTime": "2025-01-01T00:00:00Z" })
@@ -174,12 +177,12 @@ async fn stuck_operator_is_named_and_what_was_applied_is_kept() -> Result<()> {
         ("True", "waiting up to 40 minutes on alpha"),
     ] {
         objects::set_status(&cluster.operators, alpha, &says(degraded)).await?;
-        let said = cluster.until_said("Progressing", words).await?;
+        let message = cluster.until_condition("Progressing", words).await?;
         ensure!(
-            said.starts_with("True") && said.contains("pod x waits for y"),
-            "{said}"
+            message.starts_with("True") && message.contains("pod x waits for y"),
+            "{message}"
         );
-        cluster.until_said("Failing", "False").await?;
+        cluster.until_condition("Failing", "False").await?;
         // A pass that waits ends, and the next one begins with the first manifest.
         let maps = &cluster.maps;
         maps.delete(alpha, &DeleteParams::default()).await?;
@@ -189,7 +192,7 @@ async fn stuck_operator_is_named_and_what_was_applied_is_kept() -> Result<()> {
     }
     cluster.report(alpha, VERSION).await?;
     let named = "the cluster operator beta is not available";
-    cluster.until_said("Progressing", named).await?;
+    cluster.until_condition("Progressing", named).await?;
     drop(process);
     Ok(())
 }

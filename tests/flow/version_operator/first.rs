@@ -29,7 +29,7 @@ async fn only_definitions_of_what_comes_next_are_waited_for() -> Result<()> {
         cluster.until_reported(component, VERSION, &WELL).await?;
     }
     cluster
-        .until_said("Progressing", "Cluster version is 4.2.0")
+        .until_condition("Progressing", "Cluster version is 4.2.0")
         .await?;
     let events = cluster.events()?;
     // The next pass reads what has changed.

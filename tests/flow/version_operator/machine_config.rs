@@ -257,11 +257,11 @@ impl Scene {
             let all = all
                 .iter()
                 .map(|one| format!("{}={}", one.r#type, one.message));
-            let said = all.collect::<Vec<_>>().join("; ");
-            Ok(said + ";")
+            let text = all.collect::<Vec<_>>().join("; ");
+            Ok(text + ";")
         };
         let done = format!("Progressing=Cluster version is {VERSION};");
-        wait::until_so("the workers", read, |said| said.contains(&done)).await?;
+        wait::until_so("the workers", read, |text| text.contains(&done)).await?;
         ensure!(worker().await? == target, "not the release's configuration");
         Ok(())
     }
@@ -281,7 +281,7 @@ fn settled(config: &str) -> Value {
     })
 }
 
-/// What is waited for is said with its cause, and a rollout is no failure. Rows 3 and 19 of
+/// What is waited for is reported with its cause, and a rollout is no failure. Rows 3 and 19 of
 /// `docs/reference/known-weaknesses.md`, "Version operator".
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the control-plane binary"]
@@ -294,10 +294,10 @@ async fn run_level_80_ends_when_the_control_plane_is_updated() -> Result<()> {
     // The daemons come first. Nothing else of the run level is there before them.
     let waits = scene
         .cluster
-        .until_said("Progressing", "machine-config-daemon")
+        .until_condition("Progressing", "machine-config-daemon")
         .await?;
     assert!(waits.contains("Working towards"), "{waits}");
-    scene.cluster.until_said("Failing", "False").await?;
+    scene.cluster.until_condition("Failing", "False").await?;
     tokio::time::sleep(QUIET).await;
     let map = scene.maps.get("machine-config-osimageurl").await?;
     assert_eq!(map.data.unwrap_or_default()["releaseVersion"], OLD);
@@ -334,17 +334,17 @@ async fn run_level_80_ends_when_the_control_plane_is_updated() -> Result<()> {
         .until_operator(OLD, "pool master has updated 0 of 2 nodes")
         .await?;
     assert_eq!(scene.os_image().await?, image("slipway-os", VERSION));
-    let said = scene
+    let message = scene
         .cluster
-        .until_said("Progressing", "waiting on machine-config")
+        .until_condition("Progressing", "waiting on machine-config")
         .await?;
     assert!(
-        said.contains("clusteroperator \"machine-config\"") && said.contains(" since 20"),
-        "{said}"
+        message.contains("clusteroperator \"machine-config\"") && message.contains(" since 20"),
+        "{message}"
     );
     scene
         .cluster
-        .until_said("Progressing", "pool master has updated 0 of 2 nodes")
+        .until_condition("Progressing", "pool master has updated 0 of 2 nodes")
         .await?;
     let [one, other] = MASTERS;
     let first = wait::until("an assignment", PATIENCE, async || {
@@ -375,7 +375,7 @@ async fn run_level_80_ends_when_the_control_plane_is_updated() -> Result<()> {
     );
     scene
         .cluster
-        .until_said("Progressing", "Cluster version is 4.2.0")
+        .until_condition("Progressing", "Cluster version is 4.2.0")
         .await?;
     assert!(scene.cluster.maps.get_opt("late").await?.is_some());
     in_order(&scene.cluster.events()?)?;

@@ -57,7 +57,7 @@ async fn a_release_is_applied_run_level_by_run_level_and_then_left_alone() -> Re
     let mut process = cluster.run()?;
     for (number, (_, component)) in COMPONENTS.into_iter().enumerate() {
         let named = format!("the cluster operator {component} is not available");
-        cluster.until_said("Progressing", &named).await?;
+        cluster.until_condition("Progressing", &named).await?;
         if number == 1 {
             // Killed in the middle. The next one is held up earlier than this one was, and says no
             // less than it.
@@ -66,12 +66,12 @@ async fn a_release_is_applied_run_level_by_run_level_and_then_left_alone() -> Re
             cluster.report("alpha", "4.1.0").await?;
             process = cluster.run()?;
             let again = cluster
-                .until_said("Progressing", "waiting on alpha")
+                .until_condition("Progressing", "waiting on alpha")
                 .await?;
             assert!(percent(&again)? >= before, "{again} after {before} %");
             cluster.report("alpha", VERSION).await?;
             let waiting = format!("waiting on {component}");
-            cluster.until_said("Progressing", &waiting).await?;
+            cluster.until_condition("Progressing", &waiting).await?;
         } else {
             cluster.report_old_and_read(component).await?;
         }
@@ -89,13 +89,15 @@ async fn a_release_is_applied_run_level_by_run_level_and_then_left_alone() -> Re
         cluster.report(component, VERSION).await?;
     }
     cluster
-        .until_said("Progressing", "Cluster version is 4.2.0")
+        .until_condition("Progressing", "Cluster version is 4.2.0")
         .await?;
     cluster
-        .until_said("Available", "Done applying 4.2.0")
+        .until_condition("Available", "Done applying 4.2.0")
         .await?;
-    cluster.until_said("Failing", "False").await?;
-    cluster.until_said("RetrievedUpdates", "NoChannel").await?;
+    cluster.until_condition("Failing", "False").await?;
+    cluster
+        .until_condition("RetrievedUpdates", "NoChannel")
+        .await?;
     let status = cluster.status().await?;
     let history: Vec<String> = status
         .history
@@ -127,12 +129,15 @@ impl Cluster {
     /// Reports the old version, and waits until that is waited for. The percentage then.
     async fn report_old_and_read(&self, component: &str) -> Result<usize> {
         self.report(component, "4.1.0").await?;
-        let said = self
-            .until_said("Progressing", &format!("waiting on {component}"))
+        let message = self
+            .until_condition("Progressing", &format!("waiting on {component}"))
             .await?;
-        assert!(said.contains(&format!(" of {INCLUDED} done")), "{said}");
-        self.until_said("Failing", "False").await?;
-        percent(&said)
+        assert!(
+            message.contains(&format!(" of {INCLUDED} done")),
+            "{message}"
+        );
+        self.until_condition("Failing", "False").await?;
+        percent(&message)
     }
 }
 
@@ -173,10 +178,10 @@ fn in_order(events: &[Event]) -> Result<()> {
     Ok(())
 }
 
-/// Of all that was ever said, over a restart too.
+/// Of all messages, over a restart too.
 fn percentage_never_falls(cluster: &Cluster) -> Result<()> {
     let events = cluster.events()?;
-    let mut said = Vec::new();
+    let mut percentages = Vec::new();
     for event in events
         .iter()
         .filter(|event| is_write(event) && event.succeeded())
@@ -192,14 +197,14 @@ fn percentage_never_falls(cluster: &Cluster) -> Result<()> {
             .filter_map(|one| one["message"].as_str())
         {
             if message.contains("% complete)") {
-                said.push(percent(message)?);
+                percentages.push(percent(message)?);
             }
         }
     }
-    // What is waited for in each of the three components is said.
+    // Each of the three components was waited for.
     assert!(
-        said.is_sorted() && said.len() >= COMPONENTS.len(),
-        "{said:?}"
+        percentages.is_sorted() && percentages.len() >= COMPONENTS.len(),
+        "{percentages:?}"
     );
     Ok(())
 }
@@ -254,12 +259,12 @@ async fn kept_in_part(cluster: &Cluster) -> Result<()> {
     let file = "0000_10_alpha_03_bad.yaml";
     cluster.payload.write_text(file, "a: b: c")?;
     let process = cluster.run()?;
-    let said = cluster
-        .until_said("Failing", "UpdatePayloadIntegrity")
+    let message = cluster
+        .until_condition("Failing", "UpdatePayloadIntegrity")
         .await?;
-    assert!(said.contains(file), "{said}");
+    assert!(message.contains(file), "{message}");
     put_back(cluster).await?;
-    cluster.until_said("Available", "True").await?;
+    cluster.until_condition("Available", "True").await?;
     let status = cluster.status().await?;
     assert_eq!(status.desired.version, VERSION);
     assert_eq!(status.history[0].state.to_string(), "Completed");
@@ -267,7 +272,7 @@ async fn kept_in_part(cluster: &Cluster) -> Result<()> {
     cluster.payload.remove(file)?;
     let process = cluster.run()?;
     cluster
-        .until_said("Progressing", "Cluster version is 4.2.0")
+        .until_condition("Progressing", "Cluster version is 4.2.0")
         .await?;
     drop(process);
     Ok(())
@@ -286,34 +291,34 @@ async fn put_back(cluster: &Cluster) -> Result<()> {
 async fn put_back_and_said(cluster: &Cluster) -> Result<()> {
     put_back(cluster).await?;
 
-    // An operator that fails is said, and the release stays.
+    // An operator that fails is reported, and the release stays.
     let degraded = json!({ "conditions": [] });
     objects::set_status(&cluster.operators, "gamma", &degraded).await?;
-    let said = cluster
-        .until_said("Progressing", "Error while reconciling 4.2.0")
+    let message = cluster
+        .until_condition("Progressing", "Error while reconciling 4.2.0")
         .await?;
     assert!(
-        said.ends_with("the cluster operator gamma is not available"),
-        "{said}"
+        message.ends_with("the cluster operator gamma is not available"),
+        "{message}"
     );
-    cluster.until_said("Available", "True").await?;
+    cluster.until_condition("Available", "True").await?;
     cluster.report("gamma", VERSION).await?;
     cluster
-        .until_said("Progressing", "Cluster version is 4.2.0")
+        .until_condition("Progressing", "Cluster version is 4.2.0")
         .await?;
 
     // Another release is refused by name, and this one goes on.
     let desired = json!({ "spec": { "desiredUpdate": { "image": "registry.example/release@sha256:3", "version": "4.3.0" } } });
     cluster.change(&desired).await?;
-    let said = cluster
-        .until_said("ReleaseAccepted", "False RetrievePayload")
+    let message = cluster
+        .until_condition("ReleaseAccepted", "False RetrievePayload")
         .await?;
     assert!(
-        said.contains("version=\"4.3.0\"") && said.contains("verification is not possible"),
-        "{said}"
+        message.contains("version=\"4.3.0\"") && message.contains("verification is not possible"),
+        "{message}"
     );
     cluster
-        .until_said("Progressing", "Cluster version is 4.2.0")
+        .until_condition("Progressing", "Cluster version is 4.2.0")
         .await?;
     Ok(())
 }
@@ -341,36 +346,41 @@ async fn bad_manifests_end_in_a_condition_that_names_the_file() -> Result<()> {
     ] {
         cluster.payload.write_text(file, &text)?;
         let process = cluster.run()?;
-        let said = cluster.until_said("ReleaseAccepted", expected).await?;
+        let message = cluster.until_condition("ReleaseAccepted", expected).await?;
         assert!(
-            said.starts_with("False LoadPayload: Loading payload failed"),
-            "{said}"
+            message.starts_with("False LoadPayload: Loading payload failed"),
+            "{message}"
         );
-        assert!(said.contains("0000_10_alpha_03_bad.yaml"), "{said}");
+        assert!(message.contains("0000_10_alpha_03_bad.yaml"), "{message}");
         cluster
-            .until_said("Failing", "UpdatePayloadIntegrity")
+            .until_condition("Failing", "UpdatePayloadIntegrity")
             .await?;
-        let said = cluster.until_said("Progressing", "Unable to apply").await?;
+        let message = cluster
+            .until_condition("Progressing", "Unable to apply")
+            .await?;
         assert!(
-            said.contains("the contents of the update are invalid"),
-            "{said}"
+            message.contains("the contents of the update are invalid"),
+            "{message}"
         );
         drop(process);
     }
     // None of it was applied.
     assert!(cluster.maps.get_opt("alpha").await?.is_none());
 
-    // One that only the API server rejects stops its component, and is said with its file.
+    // One that only the API server rejects stops its component, and is reported with its file.
     cluster.payload.write(file, &Payload::rejected())?;
     let process = cluster.run()?;
-    let said = cluster
-        .until_said("Failing", "UpdatePayloadResourceInvalid")
+    let message = cluster
+        .until_condition("Failing", "UpdatePayloadResourceInvalid")
         .await?;
-    assert!(said.contains(file) && said.contains("Not_A_Name"), "{said}");
+    assert!(
+        message.contains(file) && message.contains("Not_A_Name"),
+        "{message}"
+    );
     let log = cluster.log()?;
     assert!(log.matches("trying again").count() >= 2, "{log}");
     cluster
-        .until_said("Progressing", "some cluster configuration is invalid")
+        .until_condition("Progressing", "some cluster configuration is invalid")
         .await?;
     assert!(cluster.maps.get_opt("beta").await?.is_none());
     drop(process);
@@ -381,15 +391,15 @@ async fn bad_manifests_end_in_a_condition_that_names_the_file() -> Result<()> {
     unknown["kind"] = json!("Gadget");
     cluster.payload.write(file, &unknown)?;
     let process = cluster.run()?;
-    let said = cluster
-        .until_said("Failing", "UpdatePayloadResourceTypeMissing")
+    let message = cluster
+        .until_condition("Failing", "UpdatePayloadResourceTypeMissing")
         .await?;
     assert!(
-        said.contains(file) && said.contains("gadget \"default/gadget\""),
-        "{said}"
+        message.contains(file) && message.contains("gadget \"default/gadget\""),
+        "{message}"
     );
     cluster
-        .until_said(
+        .until_condition(
             "Progressing",
             "a required extension is not available to update",
         )
@@ -400,10 +410,10 @@ async fn bad_manifests_end_in_a_condition_that_names_the_file() -> Result<()> {
     cluster.payload.remove(file)?;
     let process = cluster.run()?;
     cluster
-        .until_said("Progressing", "the cluster operator alpha is not available")
+        .until_condition("Progressing", "the cluster operator alpha is not available")
         .await?;
     cluster
-        .until_said("ReleaseAccepted", "True PayloadLoaded")
+        .until_condition("ReleaseAccepted", "True PayloadLoaded")
         .await?;
     drop(process);
     cluster

@@ -111,8 +111,8 @@ impl Scene {
         Ok(std::fs::read_to_string(output)?)
     }
 
-    /// Answers as the daemon does of the node that is named a configuration for a rehearsal.
-    async fn answer_rehearsal(&self, pool: &str, outcome: Option<&str>) -> Result<()> {
+    /// Reports as the daemon does of the node that is named a configuration for a rehearsal.
+    async fn report_rehearsal(&self, pool: &str, outcome: Option<&str>) -> Result<()> {
         let start = format!("preflight-{pool}-");
         let (node, config) = wait::until(&format!("a rehearsal of {pool}"), PATIENCE, async || {
             for node in ["m0", "m1", "w0"] {
@@ -130,11 +130,11 @@ impl Scene {
             stored.spec.os_image_url == image("slipway-os", VERSION),
             "{stored:?}"
         );
-        let said = match outcome {
+        let report = match outcome {
             None => json!({ (annotation::FETCHED): config }),
             Some(cause) => json!({ (annotation::NOT_FETCHED): format!("{config}: {cause}") }),
         };
-        self.objects.annotate(node, &said).await
+        self.objects.annotate(node, &report).await
     }
 
     /// What a preflight leaves alone: pools, configurations, nodes, Jobs.
@@ -154,7 +154,7 @@ impl Scene {
             configs.map(|config| json!([config.metadata.name, config.metadata.generation]));
         let nodes = nodes.list(&all).await?.items.into_iter().map(|node| {
             let mut annotations = node.metadata.annotations.unwrap_or_default();
-            // The daemon removes its answers; it is played here.
+            // The daemon removes its reports; it is played here.
             annotations.retain(|key, _| {
                 ![annotation::FETCHED, annotation::NOT_FETCHED].contains(&key.as_str())
             });
@@ -169,16 +169,16 @@ impl Scene {
 
     /// The outcome of a preflight of the next release.
     ///
-    /// Shape: `answers` are pools that are rehearsed, and why the node cannot, if so.
-    async fn preflight(&self, answers: &[(&str, Option<&str>)]) -> Result<Value> {
+    /// Shape: `reports` are pools that are rehearsed, and why the node cannot, if so.
+    async fn preflight(&self, reports: &[(&str, Option<&str>)]) -> Result<Value> {
         let versions = &self.cluster.versions;
         let annotations =
             json!({ "slipway.dev/preflight": NEXT.0, "slipway.dev/preflight-result": null });
         let change = json!({ "metadata": { "annotations": annotations } });
         self.cluster.change(&change).await?;
         self.run_job().await?;
-        for (pool, outcome) in answers {
-            self.answer_rehearsal(pool, *outcome).await?;
+        for (pool, outcome) in reports {
+            self.report_rehearsal(pool, *outcome).await?;
         }
         let result = wait::until("the preflight's end", PATIENCE, async || {
             let object = versions.get("version").await?;
@@ -253,11 +253,11 @@ async fn pools_of_another_release_are_rendered_by_its_controller() -> Result<()>
     let process = scene.cluster.run()?;
     scene
         .cluster
-        .until_said("Available", "Done applying 4.1.0")
+        .until_condition("Available", "Done applying 4.1.0")
         .await?;
     let before = scene.state().await?;
 
-    // What is wrong is said by pool, MachineConfig and field; the other pool is rendered.
+    // What is wrong is reported by pool, MachineConfig and field; the other pool is rendered.
     next.write(OWN_CONFIG, &own_config("etc/relative"))?;
     let cause = Some("no room on /sysroot: 3 MiB");
     let result = scene.preflight(&[("master", cause)]).await?;
@@ -290,8 +290,8 @@ async fn pools_of_another_release_are_rendered_by_its_controller() -> Result<()>
     // Corrected, it passes, and is rendered from what the release brings.
     let corrected = own_config("/etc/absolute");
     next.write(OWN_CONFIG, &corrected)?;
-    let answers = [("master", None), ("worker", None)];
-    let result = scene.preflight(&answers).await?;
+    let reports = [("master", None), ("worker", None)];
+    let result = scene.preflight(&reports).await?;
     assert_eq!(result["state"], "Passed", "{result}");
     assert_eq!(result["notChecked"], json!([]));
     let workers = [

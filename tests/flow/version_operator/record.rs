@@ -11,7 +11,7 @@ use crate::env::{Cluster, is_write};
 use crate::payload::{COMPONENTS, VERSION};
 
 impl Cluster {
-    /// Waits until the record is as asked for.
+    /// Waits until the record is as it should be.
     async fn until_recorded(
         &self,
         what: &str,
@@ -60,7 +60,7 @@ async fn record_says_what_is_done_and_waited_for_and_keeps_it_over_a_restart() -
         .until_recorded("the record", |record| record.version == VERSION)
         .await?;
     cluster
-        .until_said("Progressing", "the cluster operator alpha is not available")
+        .until_condition("Progressing", "the cluster operator alpha is not available")
         .await?;
     cluster.report("alpha", VERSION).await?;
     let before = cluster
@@ -88,7 +88,7 @@ async fn record_says_what_is_done_and_waited_for_and_keeps_it_over_a_restart() -
     // The next process begins at the first manifest, and the record does not.
     let process = cluster.run()?;
     cluster
-        .until_said("Progressing", "the cluster operator beta is not available")
+        .until_condition("Progressing", "the cluster operator beta is not available")
         .await?;
     cluster.report("beta", VERSION).await?;
     let after = cluster

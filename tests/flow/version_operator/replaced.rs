@@ -1,4 +1,4 @@
-//! What cannot be changed is made anew, and what a release drops of an object goes.
+//! What cannot be changed is recreated, and what a release drops of an object goes.
 
 use anyhow::{Context as _, Result};
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
@@ -47,7 +47,7 @@ fn hook(annotations: &Value) -> Value {
     })
 }
 
-/// The Job's uid and image, once it is as asked for.
+/// The Job's uid and image, once it is as it should be.
 async fn until_job(
     jobs: &Api<Job>,
     what: &str,
@@ -71,7 +71,7 @@ async fn until_job(
     .await
 }
 
-/// Jobs that cannot be changed, or have failed, are made anew; labels, keys and objects that a
+/// Jobs that cannot be changed, or have failed, are recreated; labels, keys and objects that a
 /// release drops go, and those of others stay. Rows 6, 7 and 11 of
 /// `docs/reference/known-weaknesses.md`, "Version operator".
 #[tokio::test(flavor = "multi_thread")]
@@ -101,9 +101,9 @@ async fn jobs_are_made_anew_and_dropped_fields_go() -> Result<()> {
     })
     .await?;
     cluster
-        .until_said("Progressing", "has not succeeded yet")
+        .until_condition("Progressing", "has not succeeded yet")
         .await?;
-    cluster.until_said("Failing", "False").await?;
+    cluster.until_condition("Failing", "False").await?;
     let failed = json!({ "failed": 1, "startTime": "2025-01-01T00:00:00Z" });
     objects::set_status(&jobs, "migrate", &failed).await?;
     until_job(&jobs, "another Job", |uid, _| uid != first).await?;
@@ -113,11 +113,11 @@ async fn jobs_are_made_anew_and_dropped_fields_go() -> Result<()> {
     objects::set_status(&jobs, "migrate", &done).await?;
     for (_, component) in crate::payload::COMPONENTS {
         let named = format!("the cluster operator {component} is not available");
-        cluster.until_said("Progressing", &named).await?;
+        cluster.until_condition("Progressing", &named).await?;
         cluster.report(component, VERSION).await?;
     }
     cluster
-        .until_said("Available", "Done applying 4.2.0")
+        .until_condition("Available", "Done applying 4.2.0")
         .await?;
     drop(process);
 

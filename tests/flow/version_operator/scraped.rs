@@ -75,7 +75,7 @@ async fn metrics_are_for_the_clusters_prometheus_alone() -> Result<()> {
     ];
     let process = cluster.run()?;
     let named = "the cluster operator alpha is not available";
-    cluster.until_said("Progressing", named).await?;
+    cluster.until_condition("Progressing", named).await?;
     cluster.report("alpha", VERSION).await?;
     let endpoint = Endpoint { address, authority };
     let up = format!("cluster_operator_up{{name=\"alpha\",version=\"{VERSION}\",reason=\"\"}} 1");
@@ -89,8 +89,8 @@ async fn metrics_are_for_the_clusters_prometheus_alone() -> Result<()> {
     }
 
     assert_eq!(endpoint.read(None)?.0, 401);
-    let (status, said) = endpoint.read(Some(&other))?;
-    assert_eq!((status, said.as_str()), (403, "not for this client\n"));
+    let (status, body) = endpoint.read(Some(&other))?;
+    assert_eq!((status, body.as_str()), (403, "not for this client\n"));
     // The name does not help where the signer is unknown.
     let refused = endpoint.read(Some(&stranger));
     assert!(refused.is_err(), "{refused:?}");

@@ -28,7 +28,7 @@ const METADATA: [&str; 15] = [
 ];
 
 /// JSON paths of members that the definition of a kind does not have, such as
-/// `spec.kernelArgs`. None of a kind whose definition is not known. Below what a definition keeps
+/// `spec.kernelArgs`. None of a kind without a definition. Below what a definition keeps
 /// as it is, nothing is unknown.
 pub(crate) fn unknown_members(kind: &str, object: &Value) -> Vec<String> {
     let crds = api::crds::all();
@@ -70,13 +70,13 @@ fn member(
     } else {
         format!("{path}.{name}")
     };
-    let known = schema.properties.as_ref().and_then(|known| known.get(name));
-    if let Some(known) = known {
-        walk(known, value, &path, found);
+    let property = schema.properties.as_ref().and_then(|all| all.get(name));
+    if let Some(property) = property {
+        walk(property, value, &path, found);
         return;
     }
     match &schema.additional_properties {
-        Some(JSONSchemaPropsOrBool::Schema(known)) => walk(known, value, &path, found),
+        Some(JSONSchemaPropsOrBool::Schema(rest)) => walk(rest, value, &path, found),
         Some(JSONSchemaPropsOrBool::Bool(true)) => {}
         Some(JSONSchemaPropsOrBool::Bool(false)) | None => {
             if schema.x_kubernetes_preserve_unknown_fields != Some(true) {

@@ -11,6 +11,8 @@ use std::collections::BinaryHeap;
 use jiff::Timestamp;
 use serde::Serialize;
 
+use crate::decide::blocks::duration;
+
 /// Fewer nodes say nothing.
 const LEAST: usize = 3;
 
@@ -24,7 +26,7 @@ const PLAYS: usize = 400;
 /// Where the numbers of each forecast begin, so that equal facts give equal forecasts.
 const SEED: u64 = 0x5115_aa75;
 
-/// What is known of a roll.
+/// Facts about a roll.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RollFacts {
     /// When it began.
@@ -63,7 +65,7 @@ pub(crate) struct RollForecast {
     pub(crate) p50_seconds: i64,
     /// Seconds that it takes at most in nine of ten cases.
     pub(crate) p90_seconds: i64,
-    /// From how many nodes that is known.
+    /// From how many nodes that is measured.
     pub(crate) nodes: usize,
     /// Of which roll these are.
     pub(crate) basis: ForecastBasis,
@@ -90,8 +92,28 @@ impl RollForecast {
     }
 }
 
+/// Why there is no forecast.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NoForecast {
+    /// Too few nodes are measured.
+    #[error("none before {LEAST} nodes of this roll are done")]
+    TooFewNodes,
+    /// No node before took as long as one under way. Seconds.
+    #[error(
+        "none while a node takes longer ({}) than all before it (at most {})",
+        duration(*.elapsed_secs),
+        duration(*.longest_secs)
+    )]
+    Overdue {
+        /// What the node has taken so far.
+        elapsed_secs: i64,
+        /// What the slowest before took.
+        longest_secs: i64,
+    },
+}
+
 /// The forecast, or why there is none.
-pub(crate) fn forecast(facts: &RollFacts, now: Timestamp) -> Result<RollForecast, String> {
+pub(crate) fn forecast(facts: &RollFacts, now: Timestamp) -> Result<RollForecast, NoForecast> {
     let mut done = facts.done.clone();
     done.retain(|at| *at >= facts.began);
     done.sort_unstable();
@@ -102,16 +124,15 @@ pub(crate) fn forecast(facts: &RollFacts, now: Timestamp) -> Result<RollForecast
         basis = ForecastBasis::LastRoll;
     }
     if took.len() < LEAST {
-        return Err(format!("none before {LEAST} nodes of this roll are done"));
+        return Err(NoForecast::TooFewNodes);
     }
     let elapsed = elapsed(&done, facts, now);
     let longest = took.iter().copied().max().unwrap_or_default();
     if let Some(late) = elapsed.iter().find(|passed| **passed > longest) {
-        return Err(format!(
-            "none while a node takes longer ({}) than all before it (at most {})",
-            crate::decide::blocks::duration(*late),
-            crate::decide::blocks::duration(longest)
-        ));
+        return Err(NoForecast::Overdue {
+            elapsed_secs: *late,
+            longest_secs: longest,
+        });
     }
     let mut random = SplitMix(SEED);
     let mut plays: Vec<i64> = (0..PLAYS)
@@ -265,7 +286,7 @@ mod tests {
 
     #[test]
     fn nodes_of_before_and_too_few_nodes_say_nothing() {
-        let none = Err("none before 3 nodes of this roll are done".to_owned());
+        let none = Err(NoForecast::TooFewNodes);
         assert_eq!(forecast(&facts(&[60, 120], 1, 4, 1), at(130)), none);
         assert_eq!(forecast(&facts(&[-500, -400, 60], 1, 4, 1), at(130)), none);
     }
@@ -308,6 +329,6 @@ mod tests {
     fn a_node_that_takes_longer_than_all_ends_the_forecast() {
         let found = forecast(&facts(&[60, 120, 180], 1, 4, 1), at(300));
         let expected = "none while a node takes longer (2m) than all before it (at most 1m)";
-        assert_eq!(found, Err(expected.to_owned()));
+        assert_eq!(found.unwrap_err().to_string(), expected);
     }
 }

@@ -1,4 +1,4 @@
-//! Words of what the config server and the update service answer.
+//! Words in responses of the config server and the update service.
 
 use super::{Explanation, of};
 

@@ -1,7 +1,7 @@
 use clap::Parser;
 
 use super::*;
-use crate::update_service::fixture::{answer, service};
+use crate::update_service::fixture::{response, service};
 
 #[derive(Parser)]
 struct Line {
@@ -56,7 +56,7 @@ fn risks_of_a_path_are_named() {
 
 #[tokio::test]
 async fn a_service_is_asked_for_the_channel_and_drawn() {
-    let (address, served) = service(answer("200 OK", GRAPH), 1);
+    let (address, served) = service(response("200 OK", GRAPH), 1);
     let directory = tempfile::tempdir().unwrap();
     let picture = directory.path().join("fast.svg");
     let arguments = arguments(&[
@@ -97,13 +97,13 @@ async fn what_cannot_be_drawn_is_an_error_that_names_it() {
         "{error}"
     );
     let body = r#"{"kind":"invalid_params","value":"channel is wrong"}"#;
-    let (address, _) = service(answer("400 Bad Request", body), 1);
+    let (address, _) = service(response("400 Bad Request", body), 1);
     let error = failed(&["--channel=c", &format!("--upstream={address}")]).await;
     assert!(
         error.ends_with("answers 400 Bad Request: channel is wrong"),
         "{error}"
     );
-    let (address, _) = service(answer("200 OK", "<html>"), 1);
+    let (address, _) = service(response("200 OK", "<html>"), 1);
     let error = failed(&["--channel=c", &format!("--upstream={address}")]).await;
     assert!(error.starts_with("answer of http://"), "{error}");
 }

@@ -1,4 +1,4 @@
-//! Which pods a drain of a node would evict, and what the API server answers now.
+//! Which pods a drain of a node would evict, and the response of the API server to its eviction.
 
 use cluster::access::Access;
 use cluster::wire;
@@ -28,12 +28,12 @@ pub(super) async fn try_drain(
 ) -> Result<Vec<EvictionTrial>, wire::Error> {
     let pods: Pods = access.get(&pods_of(node)).await?;
     let trials = pods.items.into_iter().map(|pod| async move {
-        let answer = match judge(&pod, None) {
+        let response = match judge(&pod, None) {
             Verdict::Skip(_) => return None,
             Verdict::Wait => None,
             Verdict::Evict => Some(try_eviction(access, &pod).await),
         };
-        EvictionTrial::new(&pod, answer)
+        EvictionTrial::new(&pod, response)
     });
     let trials = stream::iter(trials).buffer_unordered(CONCURRENCY);
     let mut trials: Vec<EvictionTrial> = trials.filter_map(std::future::ready).collect().await;
@@ -42,9 +42,9 @@ pub(super) async fn try_drain(
 }
 
 impl EvictionTrial {
-    /// The trial of a pod; none where the pod is gone. Without an answer it terminates already.
-    fn new(pod: &Pod, answer: Option<EvictionResponse>) -> Option<Self> {
-        let (outcome, budget, message) = match answer {
+    /// The trial of a pod; none where the pod is gone. Without a response it terminates already.
+    fn new(pod: &Pod, response: Option<EvictionResponse>) -> Option<Self> {
+        let (outcome, budget, message) = match response {
             None => (TrialOutcome::Terminating, None, String::new()),
             Some(EvictionResponse::Gone) => return None,
             Some(EvictionResponse::Accepted) => (TrialOutcome::Evictable, None, String::new()),

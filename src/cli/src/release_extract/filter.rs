@@ -117,9 +117,9 @@ pub(crate) fn cluster(
     }
     let none = BTreeSet::new();
     let capabilities = match config.capabilities {
-        Some(asked) => Capabilities::resolve(
-            &asked.baseline_capability_set,
-            &asked.additional_enabled_capabilities,
+        Some(settings) => Capabilities::resolve(
+            &settings.baseline_capability_set,
+            &settings.additional_enabled_capabilities,
             &none,
             &none,
             &gates,

@@ -10,7 +10,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::arguments::PreflightArgs;
-use super::hands::ClusterHands;
+use super::requests::ClusterRequests;
 use crate::decide::object::ClusterObject;
 use crate::decide::upgrade::request::{UpgradeDecision, check_image};
 use crate::failure::{Ending, Usage};
@@ -20,7 +20,7 @@ use crate::output::show;
 /// Time between two looks at the outcome.
 const EVERY: Duration = Duration::from_secs(2);
 
-/// What is asked for.
+/// What is requested.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum PreflightWish {
     /// The outcome that is there.
@@ -35,7 +35,7 @@ impl PreflightWish {
     /// Reads the options.
     ///
     /// # Errors
-    /// The option that cannot be, before the cluster is asked.
+    /// The option that cannot be, before the cluster is read.
     pub(super) fn of(arguments: &PreflightArgs) -> Result<Self, String> {
         match (&arguments.to, &arguments.to_image, arguments.clear) {
             (None, None, false) => Ok(Self::Look),
@@ -59,10 +59,10 @@ impl PreflightWish {
     }
 
     /// What is changed of ClusterVersion. An outcome that is there is removed, so that the same
-    /// release is checked anew.
+    /// release is checked again.
     pub(super) fn decide(&self, version: &ClusterObject) -> Option<UpgradeDecision> {
         let present = version.annotation(PREFLIGHT);
-        let (request, said) = match self {
+        let (request, message) = match self {
             Self::Look => return None,
             Self::Check(request) => (Some(request), format!("Requested preflight of {request}\n")),
             Self::Clear
@@ -77,7 +77,7 @@ impl PreflightWish {
         let annotations = json!({ PREFLIGHT: request, PREFLIGHT_RESULT: null });
         Some(UpgradeDecision {
             patch: Some(json!({ "metadata": { "annotations": annotations } })),
-            said,
+            message,
             warnings: Vec::new(),
         })
     }
@@ -89,13 +89,13 @@ impl PreflightWish {
 /// It is not there in time, or cannot be read.
 pub(super) async fn follow(
     access: &ClusterArgs,
-    hands: &ClusterHands,
+    requests: &ClusterRequests,
     request: &str,
     limit: Duration,
 ) -> anyhow::Result<Ending> {
     let deadline = Instant::now() + limit;
     loop {
-        let object = hands.version().await?;
+        let object = requests.version().await?;
         let found = object.annotation(PREFLIGHT);
         if found != request {
             bail!("the preflight of {request} was replaced: {found:?} is requested now");
@@ -204,7 +204,7 @@ fn text(record: &PreflightRecord) -> String {
     lines.join("\n")
 }
 
-/// Refuses options before the cluster is asked.
+/// Refuses options before the cluster is read.
 pub(super) fn wish(arguments: &PreflightArgs) -> anyhow::Result<PreflightWish> {
     Ok(PreflightWish::of(arguments).map_err(Usage)?)
 }

@@ -40,7 +40,7 @@ pub(crate) struct Head {
     pub(crate) configuration: serde_json::Value,
 }
 
-/// Stands for what is not known.
+/// Stands for an absent value.
 const UNKNOWN: &str = "unknown";
 
 impl Head {
@@ -50,7 +50,9 @@ impl Head {
                 let all: Vec<String> = list.platforms.iter().map(ToString::to_string).collect();
                 format!("multi ({})", all.join(", "))
             }
-            None => known(&image.platform().os) + "/" + &known(&image.platform().architecture),
+            None => {
+                or_unknown(&image.platform().os) + "/" + &or_unknown(&image.platform().architecture)
+            }
         };
         let digest = image.outer_digest();
         let pull_spec = image.name().pull_spec(digest);
@@ -72,7 +74,7 @@ impl Head {
     }
 }
 
-fn known(text: &str) -> String {
+fn or_unknown(text: &str) -> String {
     let text = if text.is_empty() { UNKNOWN } else { text };
     text.to_owned()
 }

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::info::Info;
 
-/// All that is known of a release.
+/// All facts about a release.
 ///
 /// Shape: the keys of `oc adm release info -o json`. `metadata` and `references` are the release's
 /// own files.

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use super::table::table;
 use crate::decide::blocks::duration;
 
-/// Stands for what is not known.
+/// Stands for an absent value.
 const UNKNOWN: &str = "unknown";
 
 /// Characters of a digest that tell layers apart.

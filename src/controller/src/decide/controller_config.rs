@@ -9,7 +9,7 @@ use crate::store::Snapshot;
 
 /// Why the ControllerConfig is not this release's, if it is not: what was rendered from it would
 /// mix two releases. The administrator learns that the wrong controller runs.
-pub(crate) fn foreign(config: &ControllerConfig, own: &str) -> Option<String> {
+pub(crate) fn foreign_release(config: &ControllerConfig, own: &str) -> Option<String> {
     let annotations = config.metadata.annotations.as_ref();
     let key = annotation::GENERATED_BY_VERSION;
     let version = annotations.and_then(|annotations| annotations.get(key));
@@ -27,7 +27,7 @@ pub(crate) fn foreign(config: &ControllerConfig, own: &str) -> Option<String> {
 
 /// Why the base configurations of the release are not settled, if they are not: what was rendered
 /// now would be rendered again at once.
-pub(crate) fn unsettled(config: &ControllerConfig) -> Option<String> {
+pub(crate) fn unsettled_reason(config: &ControllerConfig) -> Option<String> {
     use controller_config::ControllerConfigConditionType::{Completed, Failing, Running};
     let status = config.status.clone().unwrap_or_default();
     let is_settled = status.observed_generation == config.metadata.generation
@@ -66,9 +66,9 @@ pub(crate) fn base(
     stream: Option<&str>,
     snapshot: &Snapshot,
 ) -> Result<Base, NoStream> {
-    let known = snapshot.generators.image_streams.values().next();
-    if let (Some(name), Some(known)) = (stream, known) {
-        let stream = known.stream(name);
+    let streams = snapshot.generators.image_streams.values().next();
+    if let (Some(name), Some(streams)) = (stream, streams) {
+        let stream = streams.stream(name);
         let stream = stream.ok_or_else(|| NoStream(name.to_owned()))?;
         return Ok(Base {
             os_image_url: stream.os_image.clone(),

@@ -23,7 +23,7 @@ pub(crate) fn fault(pool: &Pool, snapshot: &Snapshot) -> Option<String> {
 }
 
 /// Why a pool waits for an object that selects it, or for a MachineConfig that this build has yet
-/// to make anew.
+/// to generate.
 pub(crate) fn wait(pool: &Pool, snapshot: &Snapshot) -> Option<String> {
     let facts = PoolFacts::read(&pool.object);
     let generators = &snapshot.generators;
@@ -49,7 +49,7 @@ pub(crate) fn states(snapshot: &Snapshot) -> Vec<SettingState> {
     kubelet.chain(runtime).collect()
 }
 
-/// A MachineConfig of another build whose object is there, so that it is made anew.
+/// A MachineConfig of another build whose object is there, so that it is generated again.
 fn outdated(snapshot: &Snapshot) -> Option<String> {
     let generators = &snapshot.generators;
     let is_there = |uid: &str| {
@@ -57,7 +57,7 @@ fn outdated(snapshot: &Snapshot) -> Option<String> {
         let runtime = generators.runtime_configs.values();
         let kubelet = kubelet.map(|config| &config.metadata.uid);
         let mut uids = kubelet.chain(runtime.map(|config| &config.metadata.uid));
-        uids.any(|known| known.as_deref() == Some(uid))
+        uids.any(|other| other.as_deref() == Some(uid))
     };
     let mut configs = snapshot.configs.values();
     let config = configs.find(|config| {

@@ -7,7 +7,7 @@ use machineconfig::render::Base;
 use pool::hold::Hold;
 use pool::selector::Selector;
 
-use super::controller_config::{base, foreign, release, unsettled};
+use super::controller_config::{base, foreign_release, release, unsettled_reason};
 use super::generating;
 use crate::store::{Pool, Snapshot};
 
@@ -47,7 +47,7 @@ impl SourceVersion {
 /// What is to be done for a pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Preparation {
-    /// Nothing can be said yet; what the pool says about its rendering stays.
+    /// Nothing can be decided yet; the render condition of the pool stays.
     Wait(String),
     /// It must not be rendered until an administrator corrects it: the text of the pool's
     /// condition.
@@ -74,7 +74,7 @@ pub fn prepare(pool: &Pool, snapshot: &Snapshot) -> Preparation {
     }
     let controller_config = snapshot.controller_config();
     let own = snapshot.version.as_str();
-    if let Some(why) = controller_config.and_then(|config| foreign(config, own)) {
+    if let Some(why) = controller_config.and_then(|config| foreign_release(config, own)) {
         // Of a release whose images it takes over, this controller changes that itself.
         return if snapshot.has_release {
             Preparation::Wait(why)
@@ -82,7 +82,7 @@ pub fn prepare(pool: &Pool, snapshot: &Snapshot) -> Preparation {
             Preparation::Impossible(why)
         };
     }
-    if let Some(why) = controller_config.and_then(unsettled) {
+    if let Some(why) = controller_config.and_then(unsettled_reason) {
         return Preparation::Wait(why);
     }
     if let Some(why) = generating::fault(pool, snapshot) {
@@ -92,7 +92,7 @@ pub fn prepare(pool: &Pool, snapshot: &Snapshot) -> Preparation {
         return Preparation::Wait(why);
     }
     if controller_config.is_none()
-        && let Some(why) = bereft(pool, snapshot)
+        && let Some(why) = missing_controller_config(pool, snapshot)
     {
         return Preparation::Impossible(why);
     }
@@ -168,13 +168,13 @@ pub(crate) fn is_without_base(pool: &Pool, snapshot: &Snapshot) -> bool {
 ///
 /// A configuration that no controller made, or one made while there was no ControllerConfig, needs
 /// none.
-fn bereft(pool: &Pool, snapshot: &Snapshot) -> Option<String> {
-    let known = snapshot.configs.get(pool.view.target.as_deref()?)?;
-    let needs_one = known.generated_by.is_some() && !known.is_without_controller_config;
+fn missing_controller_config(pool: &Pool, snapshot: &Snapshot) -> Option<String> {
+    let target = snapshot.configs.get(pool.view.target.as_deref()?)?;
+    let needs_one = target.generated_by.is_some() && !target.is_without_controller_config;
     needs_one.then(|| {
         missing(&format!(
             "{}, which the pool names, was made from it",
-            known.name
+            target.name
         ))
     })
 }

@@ -50,7 +50,7 @@ pub fn unused(
     let mut found = BTreeMap::new();
     for pool in snapshot.pools.values() {
         let view = &pool.view;
-        let objects = snapshot.foreign.objects();
+        let objects = snapshot.unhandled.objects();
         let builds = matches!(hold(view, objects), Some(Hold::ImageMode { .. }));
         if view.is_deleted || builds {
             continue;

@@ -97,7 +97,7 @@ impl Generating<'_> {
                 LatencyProfile::MediumUpdateAverageReaction.as_str()
             );
             tracing::warn!(reason = why, "refused a step between latency profiles");
-            events::announce_prohibited(&self.context.recorder, settings, &why, self.context.now());
+            events::record_prohibited(&self.context.recorder, settings, &why, self.context.now());
             asks.profile = Some(before);
         }
         Ok(asks)
@@ -147,14 +147,14 @@ impl Generating<'_> {
         path: &'static str,
     ) -> Result<BaseText, wire::Error> {
         let missing = || Ok(Err(BaseError::Missing(name.to_owned())));
-        let Some(known) = snapshot.configs.get(name) else {
+        let Some(base) = snapshot.configs.get(name) else {
             return missing();
         };
         let key = (name.to_owned(), path);
         let remembered = lock(self.state).bases.get(&key).cloned();
         if let Some(file) = remembered
-            && file.uid == known.uid
-            && file.generation == known.generation
+            && file.uid == base.uid
+            && file.generation == base.generation
         {
             return Ok(file.text);
         }

@@ -15,8 +15,8 @@ use crate::decide::generating::cluster_wide::{leftovers, registries, registry_fa
 use crate::store::Snapshot;
 
 impl Generating<'_> {
-    /// Stores what is asked for, and removes what is not any more. False where something changed
-    /// meanwhile.
+    /// Stores the configs that are needed, and removes those that no longer are. False where
+    /// something changed meanwhile.
     pub(super) async fn reconcile_cluster_wide(
         &self,
         snapshot: &Snapshot,

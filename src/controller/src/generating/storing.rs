@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::Generating;
 use crate::configs::ConfigMeta;
 use crate::context::lock;
-use crate::decide::generating::ownership::foreign;
+use crate::decide::generating::ownership::foreign_config;
 use crate::merge_patch::replacement;
 use crate::store::Snapshot;
 
@@ -43,7 +43,7 @@ impl Generating<'_> {
         config: &GeneratedConfig,
     ) -> Result<Storing, wire::Error> {
         let wanted = config.to_object(BUILD);
-        let Some(known) = snapshot.configs.get(&config.name) else {
+        let Some(present) = snapshot.configs.get(&config.name) else {
             return match self.context.requests.create_config(&wanted).await? {
                 Some(created) => {
                     tracing::info!(config = config.name, "generated a MachineConfig");
@@ -54,18 +54,18 @@ impl Generating<'_> {
             };
         };
         let maker = config.maker.as_ref().map(|maker| maker.kind);
-        if let Some(why) = foreign(known, maker) {
+        if let Some(why) = foreign_config(present, maker) {
             return Ok(Storing::Refused(why));
         }
-        let controller = known.controller.as_ref();
-        let is_labelled = known.labels.get(label::ROLE) == Some(&config.role)
-            && known.generated_by.as_deref() == Some(BUILD)
+        let controller = present.controller.as_ref();
+        let is_labelled = present.labels.get(label::ROLE) == Some(&config.role)
+            && present.generated_by.as_deref() == Some(BUILD)
             && config.maker.as_ref().is_none_or(|maker| {
                 controller.is_some_and(|controller| controller.uid == maker.uid)
             });
         let remembered = Stored {
-            uid: known.uid.clone(),
-            generation: known.generation,
+            uid: present.uid.clone(),
+            generation: present.generation,
             spec: config.spec.clone(),
         };
         if is_labelled && lock(self.state).stored.get(&config.name) == Some(&remembered) {
@@ -111,22 +111,25 @@ impl Generating<'_> {
         self.context.store.configs.apply(WatchEvent::Applied(meta));
     }
 
-    /// Removes a MachineConfig that is not asked for any more.
+    /// Removes a MachineConfig that no object needs any more.
     pub(super) async fn remove_generated(
         &self,
         snapshot: &Snapshot,
         name: &str,
     ) -> Result<(), wire::Error> {
         lock(self.state).stored.remove(name);
-        let Some(known) = snapshot.configs.get(name) else {
+        let Some(present) = snapshot.configs.get(name) else {
             return Ok(());
         };
-        let precondition = Precondition::uid(Some(&known.uid));
+        let precondition = Precondition::uid(Some(&present.uid));
         let configs = self.context.requests.objects::<MachineConfig>();
         configs.delete(name, precondition).await?;
         tracing::info!(config = name, "removed a generated MachineConfig");
-        let known = known.as_ref().clone();
-        self.context.store.configs.apply(WatchEvent::Deleted(known));
+        let present = present.as_ref().clone();
+        self.context
+            .store
+            .configs
+            .apply(WatchEvent::Deleted(present));
         Ok(())
     }
 }

@@ -114,7 +114,7 @@ async fn every_node_has_an_object_with_its_pool_and_assignment() {
         unassigned,
         labelled(node("e", OLD), json!({ "kubernetes.io/os": "windows" })),
     ];
-    let known = [
+    let objects = [
         object("b", "uid-b", "worker", OLD),
         object("c", "uid-c", "worker", OLD),
     ];
@@ -123,22 +123,22 @@ async fn every_node_has_an_object_with_its_pool_and_assignment() {
         written("c", "worker", "rendered-worker-new", None),
         written("d", "not-yet-set", "not-yet-set", None),
     ];
-    assert_eq!(reconcile(nodes, &known, calls).await, [Next::Settled; 2]);
+    assert_eq!(reconcile(nodes, &objects, calls).await, [Next::Settled; 2]);
 }
 
 #[tokio::test]
-async fn object_of_a_node_that_was_made_anew_gets_its_owner() {
-    let known = [object("a", "uid-before", "worker", OLD)];
+async fn object_of_a_node_that_was_recreated_gets_its_owner() {
+    let objects = [object("a", "uid-before", "worker", OLD)];
     let calls = vec![written("a", "worker", OLD, None)];
     assert_eq!(
-        reconcile(vec![node("a", OLD)], &known, calls).await,
+        reconcile(vec![node("a", OLD)], &objects, calls).await,
         [Next::Settled; 2]
     );
 }
 
 #[tokio::test]
 async fn object_without_a_node_is_removed_as_it_was_read() {
-    let known = [object("gone", "uid-gone", "worker", OLD)];
+    let objects = [object("gone", "uid-gone", "worker", OLD)];
     let options = json!({
         "apiVersion": "v1", "kind": "DeleteOptions", "preconditions": { "resourceVersion": "7" },
     });
@@ -148,7 +148,7 @@ async fn object_without_a_node_is_removed_as_it_was_read() {
     let gone = Reply::failure(404, "NotFound", "it is gone");
     let calls = vec![delete(changed), delete(gone)];
     assert_eq!(
-        reconcile(vec![], &known, calls).await,
+        reconcile(vec![], &objects, calls).await,
         [Next::Retry, Next::Settled]
     );
 }
@@ -224,7 +224,7 @@ async fn node_that_left_all_pools_loses_the_marks_of_a_waiting_one() {
         let path = "/api/v1/nodes/a?fieldManager=machine-config-controller";
         Call::patch(path, body, reply)
     };
-    let known = [object("a", "uid-a", "not-yet-set", OLD)];
+    let objects = [object("a", "uid-a", "not-yet-set", OLD)];
     let mut clean = labelled(node("a", OLD), json!({}));
     clean["metadata"]["resourceVersion"] = json!("6");
     let calls = vec![
@@ -232,7 +232,7 @@ async fn node_that_left_all_pools_loses_the_marks_of_a_waiting_one() {
         cleared(Reply::ok(clean)),
     ];
     assert_eq!(
-        reconcile(vec![left], &known, calls).await,
+        reconcile(vec![left], &objects, calls).await,
         [Next::Retry, Next::Settled]
     );
 }
@@ -300,7 +300,7 @@ async fn other_certificates_are_announced_on_managed_nodes_once() {
 #[tokio::test]
 async fn a_missing_controller_config_takes_no_certificates_away() {
     let new = knows("b", None);
-    let nodes = vec![knows("a", Some("known")), new.clone()];
+    let nodes = vec![knows("a", Some("digest")), new.clone()];
     let calls = vec![announces(&new, "none", None)];
     let objects = objects_of(&["a", "b"]);
     assert_eq!(

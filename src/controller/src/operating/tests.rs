@@ -97,7 +97,7 @@ fn controller(store: &Store, calls: Vec<Call>) -> (Script, Controller) {
     (script, controller)
 }
 
-/// The request for a rendered configuration, and its answer.
+/// The request for a rendered configuration, and its response.
 fn reads(image: &str) -> Call {
     let path = format!("/apis/machineconfiguration.openshift.io/v1/machineconfigs/{CONFIG}");
     let config = json!({ "metadata": { "name": CONFIG }, "spec": { "osImageURL": image } });

@@ -1,4 +1,4 @@
-//! What a reconcile says of a pool: its status, events and metrics.
+//! What a reconcile reports of a pool: its status, events and metrics.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -15,12 +15,13 @@ use super::Controller;
 use crate::assign::Round;
 use crate::context::lock;
 use crate::decide::reporting;
-use crate::events::{self, Announcement, Unlabelled, announce, on_status};
+use crate::events::{self, PoolEvent, Unlabelled, on_status, record};
 use crate::metrics::PoolMetrics;
 use crate::observed::Observed;
 use crate::store::{Pool, Snapshot};
 
-/// How often the status of a pool says how far a rollout is: of many nodes one is done each moment.
+/// How often the status of a pool reports how far a rollout is: of many nodes one is done each
+/// moment.
 pub(super) const PROGRESS_EVERY: SignedDuration = SignedDuration::from_secs(5);
 
 /// How long progress waits that was last written at `last`. Nothing if its time has come, or the
@@ -54,15 +55,15 @@ impl Controller {
             return Ok(Some(left));
         }
         let written = self.context.requests.set_status(pool, &changes).await?;
-        self.say(pool, &on_status(&pool.object, &written.object));
+        self.record(pool, &on_status(&pool.object, &written.object));
         self.context.store.pools.refresh(written);
         let mut state = self.state();
         state.entry(pool.view.name.clone()).or_default().reported = Some(now);
         Ok(None)
     }
 
-    /// Says what came of a round. How long assignments wait until it says them, if some do.
-    pub(super) fn say_round(
+    /// Records the events of a round. How long assignments wait for their event, if some do.
+    pub(super) fn record_round(
         &self,
         pool: &Pool,
         decision: &RolloutDecision,
@@ -70,50 +71,50 @@ impl Controller {
     ) -> Option<Duration> {
         for node in &round.quarantined {
             let node = node.clone();
-            self.say(pool, &[Announcement::Quarantined { node }]);
+            self.record(pool, &[PoolEvent::Quarantined { node }]);
         }
         if !round.assigned.is_empty() {
             if let Some(node) = decision.deferred() {
                 let node = node.to_owned();
-                self.say(pool, &[Announcement::Deferred { node }]);
+                self.record(pool, &[PoolEvent::Deferred { node }]);
             }
             let is_of_control_plane = pool.view.name == role::MASTER;
             let named = round.assigned.iter().filter(|_| is_of_control_plane);
             for node in named.filter_map(|name| self.context.store.nodes.get(name)) {
-                events::announce_assignment(&self.context.recorder, &node, self.context.now());
+                events::record_assignment(&self.context.recorder, &node, self.context.now());
             }
         }
-        let (said, left) = {
+        let (events, left) = {
             let mut states = self.state();
-            let untold = &mut states.entry(pool.view.name.clone()).or_default().untold;
-            untold.take(&round.assigned, &pool.view.claim.target, self.context.now())
+            let pending = &mut states.entry(pool.view.name.clone()).or_default().pending;
+            pending.take(&round.assigned, &pool.view.claim.target, self.context.now())
         };
-        self.say(pool, &said);
+        self.record(pool, &events);
         left
     }
 
-    /// Says of nodes why they did not get the labels of the pool that they were made for.
+    /// Records why nodes did not get the labels of the pool that they were made for.
     pub(super) fn report_unlabelled(
         &self,
         unlabelled: &BTreeMap<String, Unlabelled>,
         snapshot: &Snapshot,
     ) {
-        let known = std::mem::replace(&mut *lock(&self.unlabelled), unlabelled.clone());
+        let reported = std::mem::replace(&mut *lock(&self.unlabelled), unlabelled.clone());
         for (name, why) in unlabelled {
-            if known.get(name) != Some(why)
+            if reported.get(name) != Some(why)
                 && let Some(node) = snapshot.nodes.get(name)
             {
-                events::announce_unlabelled(&self.context.recorder, node, why, self.context.now());
+                events::record_unlabelled(&self.context.recorder, node, why, self.context.now());
             }
         }
     }
 
     pub(super) fn report_membership(&self, sorted: &Membership<'_>, snapshot: &Snapshot) {
         let orphans: BTreeSet<String> = sorted.orphans.iter().map(ToString::to_string).collect();
-        let known = std::mem::replace(&mut *lock(&self.orphans), orphans.clone());
-        for orphan in orphans.difference(&known) {
+        let reported = std::mem::replace(&mut *lock(&self.orphans), orphans.clone());
+        for orphan in orphans.difference(&reported) {
             if let Some(node) = snapshot.nodes.get(orphan) {
-                events::announce_orphan(&self.context.recorder, node, self.context.now());
+                events::record_orphan(&self.context.recorder, node, self.context.now());
             }
         }
         self.context.metrics.set_alerts(&sorted.alerts);
@@ -137,10 +138,10 @@ impl Controller {
         self.context.metrics.set_pool(&view.name, metrics);
     }
 
-    pub(super) fn say(&self, pool: &Pool, said: &[Announcement]) {
+    pub(super) fn record(&self, pool: &Pool, events: &[PoolEvent]) {
         let at = self.context.now();
-        for announcement in said {
-            if matches!(announcement, Announcement::SelectingAll { .. }) {
+        for event in events {
+            if matches!(event, PoolEvent::SelectingAll { .. }) {
                 let mut states = self.state();
                 let state = states.entry(pool.view.name.clone()).or_default();
                 if state.warned.is_some() && state.warned == pool.view.generation {
@@ -148,7 +149,7 @@ impl Controller {
                 }
                 state.warned = pool.view.generation;
             }
-            announce(&self.context.recorder, pool, announcement, at);
+            record(&self.context.recorder, pool, event, at);
         }
     }
 }

@@ -1,12 +1,12 @@
-//! Scenarios: what is known, the calls that a reconcile makes, in order, and no others.
+//! Scenarios: cached objects; the calls that a reconcile makes, in order, and no others.
 
-mod answers;
 mod calls;
 mod faults;
 mod generated;
 mod initial;
 mod pausing;
 mod policy;
+mod responses;
 mod room;
 mod settings;
 mod stored;
@@ -45,18 +45,18 @@ fn clock() -> Timestamp {
     now + SignedDuration::from_mins(MINUTES.get())
 }
 
-/// What was sent to say something: verb and path, and the body.
-type Said = Arc<Mutex<Vec<(String, Value)>>>;
+/// The requests that sent events: verb and path, and the body.
+type SentEvents = Arc<Mutex<Vec<(String, Value)>>>;
 
 /// An API server that takes events and keeps them.
-fn listener(said: &Said) -> kube::Client {
-    let said = Arc::clone(said);
+fn listener(sent: &SentEvents) -> kube::Client {
+    let sent = Arc::clone(sent);
     let service = tower::service_fn(move |request: Request<Body>| {
-        let said = Arc::clone(&said);
+        let sent = Arc::clone(&sent);
         async move {
             let what = format!("{} {}", request.method(), request.uri());
             let event: Value = serde_json::from_slice(&request.into_body().collect_bytes().await?)?;
-            said.lock().unwrap().push((what, event));
+            sent.lock().unwrap().push((what, event));
             Ok::<_, tower::BoxError>(Response::new(Full::new(Bytes::from("{}"))))
         }
     });
@@ -89,18 +89,18 @@ async fn reconciled(
 ) -> (Vec<(String, String)>, Results) {
     let store = Store::default();
     cluster.fill(&store);
-    let (said, results) = reconciled_in(&store, calls, times).await;
-    (said_of(said), results)
+    let (sent, results) = reconciled_in(&store, calls, times).await;
+    (events_of(sent), results)
 }
 
 /// Reason and message of each event.
-fn said_of(said: Vec<(String, Value)>) -> Vec<(String, String)> {
-    let said = said.into_iter().map(|(what, event)| {
+fn events_of(sent: Vec<(String, Value)>) -> Vec<(String, String)> {
+    let events = sent.into_iter().map(|(what, event)| {
         assert_eq!(what, "POST /api/v1/namespaces/mco/events");
         let text = |key: &str| event[key].as_str().unwrap().to_owned();
         (text("reason"), text("message"))
     });
-    said.collect()
+    events.collect()
 }
 
 /// The same over a store that the calls can reach. Returns the requests that sent events.
@@ -119,8 +119,8 @@ async fn reconciled_at(
     minutes: &[i64],
 ) -> (Vec<(String, Value)>, Results) {
     let (script, client) = Script::start(calls);
-    let said = Said::default();
-    let access = Arc::new(Access::of_client(listener(&said)));
+    let sent = SentEvents::default();
+    let access = Arc::new(Access::of_client(listener(&sent)));
     // The cluster's own work is done where a test is about it.
     let duties = if store.settings.table().values().next().is_none() {
         Duties::Pools
@@ -153,8 +153,8 @@ async fn reconciled_at(
         results
     });
     let results = script.drive(work).await;
-    let said = said.lock().unwrap().clone();
-    (said, results)
+    let sent = sent.lock().unwrap().clone();
+    (sent, results)
 }
 
 /// Reconciles one piece of work.
@@ -183,15 +183,12 @@ fn round_of(count: usize) -> (Store, Vec<Call>, Value, Vec<Value>, String) {
     cluster.pools[0]["spec"]["maxUnavailable"] = json!("100%");
     let store = Store::default();
     cluster.fill(&store);
-    let mut known = cluster.pools[0].clone();
+    let mut pool = cluster.pools[0].clone();
     let all: serde_json::Map<_, _> = names.into_iter().map(|name| (name, json!("5"))).collect();
     let path = format!("{GROUP}/machineconfigpools/worker");
     let claim = claim_body("10", &target, &Value::Object(all));
-    let calls = vec![
-        list_sources(&sources),
-        patch(&path, &mut known, claim, "11"),
-    ];
-    (store, calls, known, cluster.nodes, target)
+    let calls = vec![list_sources(&sources), patch(&path, &mut pool, claim, "11")];
+    (store, calls, pool, cluster.nodes, target)
 }
 
 /// The assignments of these nodes, each written.
@@ -219,7 +216,7 @@ async fn a_new_pool_is_rendered_then_its_first_node_is_assigned() {
         configs: sources.iter().map(metadata).collect(),
         ..Cluster::default()
     };
-    let mut known = cluster.pools[0].clone();
+    let mut pool = cluster.pools[0].clone();
     let mut nodes = cluster.nodes.clone();
     let mut calls = vec![list_sources(&sources)];
     calls.push(Call::post(
@@ -251,10 +248,10 @@ async fn a_new_pool_is_rendered_then_its_first_node_is_assigned() {
     let path = format!("{GROUP}/machineconfigpools/worker");
     let configuration = json!({ "name": target, "source": [reference("50-a"), reference("60-b")] });
     let body = json!({ "metadata": { "resourceVersion": "10" }, "spec": { "configuration": configuration } });
-    calls.push(patch(&path, &mut known, body, "11"));
+    calls.push(patch(&path, &mut pool, body, "11"));
     calls.push(patch(
         &path,
-        &mut known,
+        &mut pool,
         claim_body("11", &target, &json!({ "n1": "5" })),
         "12",
     ));
@@ -277,11 +274,11 @@ async fn a_new_pool_is_rendered_then_its_first_node_is_assigned() {
         "n2: 1 may be out at once, out: n1",
     );
     let changes = status(&rolling(&target, &waiting), [2, 0, 0, 1, 0]);
-    calls.push(set_status(&mut known, &changes, "13"));
+    calls.push(set_status(&mut pool, &changes, "13"));
 
-    let (said, results) = reconciled(&cluster, calls, 2).await;
+    let (events, results) = reconciled(&cluster, calls, 2).await;
     assert_eq!(
-        said,
+        events,
         [
             (
                 "RenderedConfigGenerated".to_owned(),
@@ -303,7 +300,7 @@ async fn a_finished_pool_costs_nothing() {
     let (mut cluster, sources, target) = settled();
     cluster.nodes = vec![node("n1", &target)];
     cluster.pools[0]["status"] = json!({ "conditions": rolling(&target, &none_waits()) });
-    let mut known = cluster.pools[0].clone();
+    let mut pool = cluster.pools[0].clone();
     let mut conditions = rolling(&target, &none_waits());
     conditions[0] = condition(
         "Updated",
@@ -320,11 +317,11 @@ async fn a_finished_pool_costs_nothing() {
         .retain(|_, value| *value != json!(0));
     let calls = vec![
         list_sources(&sources),
-        set_status(&mut known, &changes, "11"),
+        set_status(&mut pool, &changes, "11"),
     ];
-    let (said, results) = reconciled(&cluster, calls, 5).await;
+    let (events, results) = reconciled(&cluster, calls, 5).await;
     assert_eq!(
-        said,
+        events,
         [(
             "Completed".to_owned(),
             format!("Pool worker has completed update to MachineConfig {target}")
@@ -342,8 +339,8 @@ async fn a_claim_that_another_replica_won_assigns_no_node() {
     let path = format!("{GROUP}/machineconfigpools/worker");
     // Its watch delivers the other's claim afterwards: that node counts as out of service.
     let theirs = claim_body("10", &target, &json!({ "n2": "5" }));
-    let mut known = patched(&cluster.pools[0], &theirs, "11");
-    let (watch, event) = (store.clone(), Pool::parse(read(&known)));
+    let mut pool = patched(&cluster.pools[0], &theirs, "11");
+    let (watch, event) = (store.clone(), Pool::parse(read(&pool)));
     let conflict = || Reply::failure(409, "Conflict", "the object has been modified");
     let claim = Call::patch(
         &format!("{path}?{MANAGER}"),
@@ -355,7 +352,7 @@ async fn a_claim_that_another_replica_won_assigns_no_node() {
     let mut nodes = cluster.nodes.clone();
     calls.push(patch(
         &path,
-        &mut known,
+        &mut pool,
         claim_body("11", &target, &json!({ "n2": "5" })),
         "12",
     ));
@@ -384,9 +381,9 @@ async fn a_claim_that_another_replica_won_assigns_no_node() {
         "n1: 1 may be out at once, out: n2",
     );
     let changes = status(&rolling(&target, &waiting), [2, 0, 0, 0, 0]);
-    calls.push(set_status(&mut known, &changes, "13"));
-    let (said, results) = reconciled_in(&store, calls, 2).await;
-    assert_eq!(said, []);
+    calls.push(set_status(&mut pool, &changes, "13"));
+    let (events, results) = reconciled_in(&store, calls, 2).await;
+    assert_eq!(events, []);
     assert_eq!(results[1].1, Some(Next::Retry));
 }
 
@@ -436,7 +433,7 @@ async fn an_arbiter_is_claimed_on_the_pool_of_the_masters() {
         voter("m1", "master"),
     ];
     cluster.pools = vec![arbiter.clone(), master.clone()];
-    let (mut holder, mut known) = (master, arbiter);
+    let (mut holder, mut pool) = (master, arbiter);
     let mut nodes = cluster.nodes.clone();
     let claim = claim_body("10", &target, &json!({ "a0": "5" }));
     let path = format!("{GROUP}/machineconfigpools/master");
@@ -450,7 +447,7 @@ async fn an_arbiter_is_claimed_on_the_pool_of_the_masters() {
             assign_body("5", &target),
             "6",
         ),
-        set_status(&mut known, &changes, "12"),
+        set_status(&mut pool, &changes, "12"),
     ];
     let store = Store::default();
     cluster.fill(&store);
@@ -461,12 +458,12 @@ async fn an_arbiter_is_claimed_on_the_pool_of_the_masters() {
 
 /// A claim names a newer version of a node than the watch has delivered.
 #[tokio::test(start_paused = true)]
-async fn a_node_that_is_known_late_counts_as_out() {
+async fn a_node_that_the_watch_delivers_late_counts_as_out() {
     let (mut cluster, sources, target) = settled();
     cluster.nodes = vec![node("n1", OLD), node("n2", OLD)];
     let claim = claim_body("9", &target, &json!({ "n2": "7" }));
     cluster.pools[0] = patched(&cluster.pools[0], &claim, "10");
-    let (mut known, mut nodes) = (cluster.pools[0].clone(), cluster.nodes.clone());
+    let (mut pool, mut nodes) = (cluster.pools[0].clone(), cluster.nodes.clone());
     let why = "n1: 1 may be out at once, out: n2";
     let waiting = condition("Waiting", true, "Budget", why);
     let changes = status(&rolling(&target, &waiting), [2, 0, 0, 0, 0]);
@@ -484,7 +481,7 @@ async fn a_node_that_is_known_late_counts_as_out() {
             taint_body("5", &target),
             "6",
         ),
-        set_status(&mut known, &changes, "11"),
+        set_status(&mut pool, &changes, "11"),
     ];
     let (_, results) = reconciled(&cluster, calls, 1).await;
     assert_eq!(results[1].1, Some(Next::Retry));
@@ -510,10 +507,10 @@ async fn a_pool_whose_controller_config_is_gone_is_degraded_and_not_rolled() {
     conditions[5] = condition("Degraded", true, "", &why);
     let mut changes = status(&conditions, [1, 1, 1, 0, 0]);
     changes["configuration"] = cluster.pools[0]["spec"]["configuration"].clone();
-    let mut known = cluster.pools[0].clone();
-    let calls = vec![set_status(&mut known, &changes, "11")];
-    let (said, _) = reconciled(&cluster, calls, 3).await;
-    assert_eq!(said, [("RenderDegraded".to_owned(), why)]);
+    let mut pool = cluster.pools[0].clone();
+    let calls = vec![set_status(&mut pool, &changes, "11")];
+    let (events, _) = reconciled(&cluster, calls, 3).await;
+    assert_eq!(events, [("RenderDegraded".to_owned(), why)]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -521,7 +518,7 @@ async fn a_bad_budget_is_reported_and_assigns_no_node() {
     let (mut cluster, sources, target) = settled();
     cluster.nodes = vec![node("n1", OLD)];
     cluster.pools[0]["spec"]["maxUnavailable"] = json!("abc");
-    let mut known = cluster.pools[0].clone();
+    let mut pool = cluster.pools[0].clone();
     let why = "pool worker: spec.maxUnavailable: \"abc\" is neither a number nor a percentage such as \"10%\"";
     let waiting = condition(
         "Waiting",
@@ -534,10 +531,13 @@ async fn a_bad_budget_is_reported_and_assigns_no_node() {
     conditions[5] = condition("Degraded", true, "", why);
     let calls = vec![
         list_sources(&sources),
-        set_status(&mut known, &status(&conditions, [1, 0, 0, 0, 0]), "11"),
+        set_status(&mut pool, &status(&conditions, [1, 0, 0, 0, 0]), "11"),
     ];
-    let (said, _) = reconciled(&cluster, calls, 2).await;
-    assert_eq!(said, [("InvalidMaxUnavailable".to_owned(), why.to_owned())]);
+    let (events, _) = reconciled(&cluster, calls, 2).await;
+    assert_eq!(
+        events,
+        [("InvalidMaxUnavailable".to_owned(), why.to_owned())]
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -581,7 +581,7 @@ async fn a_node_in_two_custom_pools_stops_neither() {
         Call::patch(&path, body, Reply::ok(written))
     };
     let calls = vec![report("gpu", 1), report("infra", 0)];
-    let (said, _) = reconciled(&cluster, calls, 2).await;
+    let (events, _) = reconciled(&cluster, calls, 2).await;
     let selecting =
         "This machineconfigpool is selecting all machineconfigs. A non-empty selector is required.";
     let expected = [
@@ -591,7 +591,7 @@ async fn a_node_in_two_custom_pools_stops_neither() {
         ("NodeInTwoPools", why),
     ];
     let expected = expected.map(|(reason, message)| (reason.to_owned(), message.to_owned()));
-    assert_eq!(said, expected);
+    assert_eq!(events, expected);
 }
 
 #[tokio::test(start_paused = true)]
@@ -602,7 +602,7 @@ async fn an_outage_is_tried_again_and_says_nothing() {
         "{GROUP}/machineconfigs?limit=250&labelSelector=machineconfiguration.openshift.io%2Frole%3Dworker"
     );
     let calls = vec![Call::get(&sources, Reply::Broken)];
-    let (said, results) = reconciled(&cluster, calls, 1).await;
-    assert_eq!(said, []);
+    let (events, results) = reconciled(&cluster, calls, 1).await;
+    assert_eq!(events, []);
     assert_eq!(results[1].1, None);
 }

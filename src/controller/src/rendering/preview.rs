@@ -90,11 +90,11 @@ impl ReleasePreview {
     /// The cluster cannot be read.
     pub async fn render(&self, requests: &Requests) -> Result<Vec<RenderedPool>, wire::Error> {
         let mut pools: BTreeMap<String, Pool> = BTreeMap::new();
-        let known = requests
+        let stored = requests
             .objects::<MachineConfigPool>()
             .list(Select::All)
             .await?;
-        for object in known.into_iter().chain(self.pools.clone()) {
+        for object in stored.into_iter().chain(self.pools.clone()) {
             let pool = Pool::parse(object);
             pools.insert(pool.view.name.clone(), pool);
         }
@@ -143,7 +143,7 @@ impl ReleasePreview {
         };
         let labels = selector.to_string();
         let configs = requests.objects::<MachineConfig>();
-        let known = configs.list(Select::Labels(&labels)).await?;
+        let selected = configs.list(Select::Labels(&labels)).await?;
         let stays = |config: &MachineConfig| {
             let name = config.metadata.name.as_deref().unwrap_or_default();
             !self.configs.contains_key(name) && !self.deleted.iter().any(|gone| gone == name)
@@ -154,7 +154,7 @@ impl ReleasePreview {
             selector.is_ok_and(|selector| selector.matches(&labels))
         };
         let own = self.configs.values().filter(is_selected).cloned();
-        let sources: Vec<Source> = known
+        let sources: Vec<Source> = selected
             .into_iter()
             .filter(stays)
             .chain(own)
@@ -178,7 +178,7 @@ async fn prepare(
     pool: &Pool,
     rendered: &Rendered,
 ) -> Result<RenderedPool, wire::Error> {
-    let mut said = RenderedPool {
+    let mut preview = RenderedPool {
         pool: pool.view.name.clone(),
         config: rendered.name.clone(),
         ..RenderedPool::default()
@@ -186,28 +186,28 @@ async fn prepare(
     let status = pool.object.status.as_ref();
     let nodes = status.map_or(0, |status| status.machine_count);
     if pool.view.target.as_ref() == Some(&rendered.name) {
-        return Ok(said);
+        return Ok(preview);
     }
     if nodes == 0 {
-        "the pool has no nodes".clone_into(&mut said.not_rehearsed);
+        "the pool has no nodes".clone_into(&mut preview.not_rehearsed);
     } else if !pool.view.prefetches {
-        said.not_rehearsed = format!("annotation {} turns it off", annotation::PREFETCH);
+        preview.not_rehearsed = format!("annotation {} turns it off", annotation::PREFETCH);
     } else {
         // Never the name that the pool's own configuration gets.
-        said.stored = rendered.name.replacen("rendered-", "preflight-", 1);
+        preview.stored = rendered.name.replacen("rendered-", "preflight-", 1);
         let object = json!({
             "apiVersion": API_VERSION,
             "kind": "MachineConfig",
             "metadata": {
-                "name": said.stored,
-                "annotations": { (annotation::REHEARSAL_OF): said.pool }
+                "name": preview.stored,
+                "annotations": { (annotation::REHEARSAL_OF): preview.pool }
             },
             "spec": rendered.spec.to_value()
         });
         // One that is there already has the same content, by its name.
         requests.create_config(&object).await?;
     }
-    Ok(said)
+    Ok(preview)
 }
 
 fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {

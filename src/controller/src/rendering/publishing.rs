@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use super::{API_VERSION, RenderOutcome};
 use crate::configs::ConfigMeta;
 use crate::decide::rendering::Inputs;
-use crate::events::Announcement;
+use crate::events::PoolEvent;
 use crate::requests::Requests;
 use crate::store::{Pool, Snapshot};
 use crate::stored::{ObjectState, is_of, was_edited};
@@ -59,13 +59,15 @@ async fn store(
     let name = &rendered.name;
     let wanted = annotations(rendered, inputs);
     let pool = outcome.pool.view.clone();
-    let known = if let Some(known) = snapshot.configs.get(name) {
-        known.as_ref().clone()
+    let stored = if let Some(stored) = snapshot.configs.get(name) {
+        stored.as_ref().clone()
     } else {
         let object = object(&outcome.pool, rendered, &wanted);
         if let Some(created) = requests.create_config(&object).await? {
             let state = ObjectState::of(&created);
-            outcome.said.extend(on_creation(rendered, &inputs.release));
+            outcome
+                .events
+                .extend(on_creation(rendered, &inputs.release));
             outcome.stored = Some(created);
             return Ok(Ok(state));
         }
@@ -75,20 +77,20 @@ async fn store(
             None => return Ok(Err(refused(name, &pool, None))),
         }
     };
-    if !is_of(&known, &pool) {
-        return Ok(Err(refused(name, &pool, Some(&known))));
+    if !is_of(&stored, &pool) {
+        return Ok(Err(refused(name, &pool, Some(&stored))));
     }
-    let is_current = known.generated_by.as_deref() == Some(BUILD)
-        && known.release_version.as_ref() == Some(&inputs.release)
-        && known.is_image_overridden == rendered.image_overridden_by.is_some()
-        && known.is_without_controller_config == inputs.is_without_controller_config;
+    let is_current = stored.generated_by.as_deref() == Some(BUILD)
+        && stored.release_version.as_ref() == Some(&inputs.release)
+        && stored.is_image_overridden == rendered.image_overridden_by.is_some()
+        && stored.is_without_controller_config == inputs.is_without_controller_config;
     if !is_current {
         let change = json!({ "metadata": { "annotations": wanted } });
         let configs = requests.objects::<MachineConfig>().read_as::<IgnoredAny>();
         configs.patch(name, &change).await?;
     }
-    let mut state = ObjectState::of(&known);
-    if was_edited(&known)
+    let mut state = ObjectState::of(&stored);
+    if was_edited(&stored)
         && let Some(config) = requests.read_config(name).await?
     {
         let value = serde_json::to_value(&config).unwrap_or_default();
@@ -99,39 +101,39 @@ async fn store(
             state = ObjectState::of(&restored);
             outcome.stored = Some(restored);
             let config = name.clone();
-            outcome.said.push(Announcement::Restored { config });
+            outcome.events.push(PoolEvent::Restored { config });
         }
     }
     Ok(Ok(state))
 }
 
-fn refused(name: &str, pool: &PoolView, known: Option<&ConfigMeta>) -> Refused {
+fn refused(name: &str, pool: &PoolView, stored: Option<&ConfigMeta>) -> Refused {
     let why = format!(
         "MachineConfig {name} was not made for the pool: its controller is not MachineConfigPool {} (uid {}). Delete it, and the pool's own is made",
         pool.name, pool.uid
     );
     Refused {
         why,
-        state: known.map(ObjectState::of),
+        state: stored.map(ObjectState::of),
     }
 }
 
-fn on_creation(rendered: &Rendered, release: &str) -> Vec<Announcement> {
-    let mut said = vec![Announcement::Rendered {
+fn on_creation(rendered: &Rendered, release: &str) -> Vec<PoolEvent> {
+    let mut events = vec![PoolEvent::Rendered {
         config: rendered.name.clone(),
         release: release.to_owned(),
         build: BUILD.to_owned(),
     }];
-    said.extend(
+    events.extend(
         rendered
             .image_overridden_by
             .iter()
-            .map(|source| Announcement::ImageOverridden {
+            .map(|source| PoolEvent::ImageOverridden {
                 source: source.clone(),
                 image: rendered.spec.os_image_url.clone(),
             }),
     );
-    said
+    events
 }
 
 fn annotations(rendered: &Rendered, inputs: &Inputs) -> Value {

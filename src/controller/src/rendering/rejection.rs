@@ -102,7 +102,7 @@ fn exempt(settings: Option<MachineConfiguration>) -> Exempt {
     let overrides = settings
         .and_then(|settings| settings.spec.irreconcilable_validation_overrides)
         .unwrap_or_default();
-    let has = |name: &str| overrides.storage.iter().any(|known| known == name);
+    let has = |name: &str| overrides.storage.iter().any(|kind| kind == name);
     Exempt {
         disks: has("Disks"),
         filesystems: has("FileSystems"),

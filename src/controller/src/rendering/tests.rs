@@ -136,19 +136,19 @@ async fn what_nodes_cannot_follow_is_refused_with_its_source() {
 
 #[tokio::test(start_paused = true)]
 async fn the_image_of_a_stream_is_not_replaced_by_the_release() {
-    let stream = |cluster: &mut Cluster, asked: &Value| {
-        cluster.pools[0]["spec"]["osImageStream"] = asked.clone();
+    let stream = |cluster: &mut Cluster, name: &Value| {
+        cluster.pools[0]["spec"]["osImageStream"] = name.clone();
     };
     let table = [
-        // (stream asked for, image in force, image of a source, rejected)
+        // (stream of the pool, image in force, image of a source, rejected)
         (json!(null), "rhel-10", None, false),
         (json!({ "name": "rhel-10" }), "", None, false),
         (json!({ "name": "rhel-10" }), "rhel-10", Some("own"), false),
         (json!({ "name": "rhel-10" }), "rhel-10", None, true),
     ];
-    for (asked, image, own, is_rejected) in table {
+    for (name, image, own, is_rejected) in table {
         let (mut cluster, mut sources, _) = settled();
-        stream(&mut cluster, &asked);
+        stream(&mut cluster, &name);
         cluster.pools[0]["spec"]["configuration"]["name"] = json!(OLD);
         cluster.configs[1] = json!({ "metadata": { "name": OLD } });
         if let Some(own) = own {
@@ -252,7 +252,7 @@ async fn annotations_of_a_configuration_in_use_are_refreshed() {
     ];
     let outcome = reconciles(&cluster, calls, 2).await.unwrap();
     assert_eq!(outcome.result, Some(RenderResult::Rendered));
-    assert_eq!(outcome.said, []);
+    assert_eq!(outcome.events, []);
 }
 
 #[tokio::test(start_paused = true)]
@@ -307,7 +307,7 @@ fn controller_config() -> Value {
 }
 
 /// A pool that was rendered from a ControllerConfig which is gone since, and its source.
-fn bereft() -> (Cluster, Vec<Value>, String) {
+fn without_controller_config() -> (Cluster, Vec<Value>, String) {
     let (mut cluster, sources, without) = settled();
     let base = machineconfig::render::Base {
         os_image_url: "release/os".to_owned(),
@@ -332,13 +332,13 @@ fn bereft() -> (Cluster, Vec<Value>, String) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_controller_config_that_is_gone_is_said_and_waited_for() {
-    let (mut cluster, sources, target) = bereft();
+async fn a_controller_config_that_is_gone_is_reported_and_waited_for() {
+    let (mut cluster, sources, target) = without_controller_config();
     let gone = cluster.snapshot();
     cluster.controller_configs = vec![controller_config()];
     let back = cluster.snapshot();
-    // Nothing is asked or written before it is back; then the same is rendered, and nothing has to
-    // be written.
+    // No request is sent before it is back; then the same is rendered, and nothing has to be
+    // written.
     let (script, client) = Script::start(vec![list(&sources)]);
     let requests = Requests::new(Arc::new(Access::of_client(client)));
     let pool = gone.pools.get("worker").unwrap().as_ref().clone();
@@ -371,7 +371,7 @@ async fn a_controller_config_that_is_gone_is_said_and_waited_for() {
 
 #[tokio::test(start_paused = true)]
 async fn a_configuration_and_its_controller_config_both_gone_are_not_replaced() {
-    let (mut cluster, sources, target) = bereft();
+    let (mut cluster, sources, target) = without_controller_config();
     cluster.configs.truncate(1);
     let outcome = reconciles(&cluster, vec![list(&sources)], 2).await.unwrap();
     let why = format!("{target}, which the pool names, is gone and may have been made from it");
@@ -422,7 +422,7 @@ async fn a_configuration_in_use_that_was_edited_is_restored() {
     let outcome = reconciles(&cluster, calls, 1).await.unwrap();
     assert_eq!(outcome.result, Some(RenderResult::Rendered));
     let config = target.clone();
-    assert_eq!(outcome.said, [Announcement::Restored { config }]);
+    assert_eq!(outcome.events, [PoolEvent::Restored { config }]);
     assert_eq!(outcome.stored.unwrap().generation, Some(3));
 }
 
@@ -434,7 +434,7 @@ async fn a_configuration_that_was_edited_and_is_as_rendered_is_read_once() {
     let calls = vec![list(&sources), read_config(&target, &spec)];
     let outcome = reconciles(&cluster, calls, 3).await.unwrap();
     assert_eq!(outcome.result, Some(RenderResult::Rendered));
-    assert_eq!(outcome.said, []);
+    assert_eq!(outcome.events, []);
 }
 
 #[tokio::test(start_paused = true)]
@@ -467,8 +467,8 @@ async fn an_object_of_another_with_the_rendered_name_is_refused_until_it_is_gone
     ];
     let outcome = reconciles(&cluster, calls, 1).await.unwrap();
     assert!(failure(&outcome).contains("was not made for the pool"));
-    let refused = |said: &Announcement| matches!(said, Announcement::Refused { .. });
-    assert!(outcome.said.iter().any(refused));
+    let refused = |event: &PoolEvent| matches!(event, PoolEvent::Refused { .. });
+    assert!(outcome.events.iter().any(refused));
 }
 
 /// Nothing of it is rendered, so that the configuration keeps its name.
@@ -497,22 +497,22 @@ async fn what_is_not_understood_is_said_for_each_generation_of_a_source() {
     let requests = Requests::new(Arc::new(Access::of_client(client)));
     let mut last = None;
     let work = Box::pin(async {
-        let mut said = Vec::new();
+        let mut events = Vec::new();
         for source in &looks {
             cluster.configs[0] = metadata(source);
             let snapshot = cluster.snapshot();
             let pool = snapshot.pools.get("worker").unwrap().as_ref().clone();
             let outcome = reconcile(&requests, &snapshot, pool, &mut last).await;
-            said.push(outcome.unwrap().said);
+            events.push(outcome.unwrap().events);
         }
-        said
+        events
     });
-    let said = script.drive(work).await;
+    let events = script.drive(work).await;
     for (look, expected) in [(0, 0), (1, 1), (2, 0), (3, 1)] {
-        assert_eq!(said[look].len(), expected, "{look}: {said:?}");
+        assert_eq!(events[look].len(), expected, "{look}: {events:?}");
     }
-    let [Announcement::Warned { source, warning }] = &said[1][..] else {
-        panic!("{said:?}");
+    let [PoolEvent::Warned { source, warning }] = &events[1][..] else {
+        panic!("{events:?}");
     };
     assert_eq!(source, "50-a");
     assert!(warning.contains("systemd.unit"), "{warning}");

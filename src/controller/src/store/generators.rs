@@ -114,7 +114,7 @@ impl SettingCaches {
         operator.watch(&self.image_streams, named(os_image_stream::NAME), all)
     }
 
-    /// What is known now.
+    /// The cached objects.
     pub fn tables(&self) -> SettingTables {
         SettingTables {
             kubelet_configs: self.kubelet_configs.table(),
@@ -141,7 +141,7 @@ fn all<T>(_: Option<&T>, _: Option<&T>) -> Wake<Work> {
     Wake::All
 }
 
-/// What is known of them at one moment. Cheap to clone.
+/// The cached objects at one moment. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub struct SettingTables {
     /// `KubeletConfigs`.

@@ -11,8 +11,8 @@ use release::version_hash::VersionHash;
 use serde_json::{Value, json};
 
 use super::{Pass, is_operator};
-use crate::hands::{Listing, Need};
 use crate::request_failure;
+use crate::requests::{Listing, Need};
 use version_update::builder::{self, Health, Injected};
 use version_update::failure::{Effect, Failure, FailureSubject};
 use version_update::report::Report;
@@ -111,8 +111,8 @@ impl Pass<'_> {
     }
 
     async fn make_operator(&self, entry: &Entry) -> Result<(), Stop> {
-        let hands = &self.engine.hands;
-        let listing = hands.listing(&self.listings, entry).await?;
+        let requests = &self.engine.requests;
+        let listing = requests.listing(&self.listings, entry).await?;
         if listing.head(&entry.id).is_some() {
             return Ok(());
         }
@@ -120,10 +120,10 @@ impl Pass<'_> {
         let related = manifest.pointer("/status/relatedObjects").cloned();
         let object = self.wanted(entry, manifest, &entry.to_string())?;
         let path = listing.path(&entry.id);
-        hands.apply_for_head(&path, object).await?;
+        requests.apply_for_head(&path, object).await?;
         if let Some(related) = related {
             let change = json!({ "status": { "relatedObjects": related } });
-            hands
+            requests
                 .merge(&entry.id, &format!("{path}/status"), &change)
                 .await?;
         }
@@ -136,11 +136,11 @@ impl Pass<'_> {
         if entry.is_deletion() || is_operator(entry) {
             return Ok(());
         }
-        let hands = &self.engine.hands;
-        let listing = hands.listing(&self.listings, entry).await?;
+        let requests = &self.engine.requests;
+        let listing = requests.listing(&self.listings, entry).await?;
         if listing.head(&entry.id).is_none() {
             let wanted = self.wanted(entry, self.payload.object(entry)?, name)?;
-            hands.create(&entry.id, &listing, &wanted).await?;
+            requests.create(&entry.id, &listing, &wanted).await?;
         }
         Ok(())
     }
@@ -202,7 +202,7 @@ impl Pass<'_> {
         Ok(Wait::Operator)
     }
 
-    /// A release that is there is only read: what is wrong is said, and the rest goes on.
+    /// A release that is there is only read: what is wrong is reported, and the rest goes on.
     const fn may_wait(&self) -> bool {
         !matches!(self.context.ordering, Ordering::Reconciling { .. })
     }
@@ -212,33 +212,33 @@ impl Pass<'_> {
             return self.delete(entry).await;
         }
         let key = self.key(entry);
-        let hands = &self.engine.hands;
+        let requests = &self.engine.requests;
         let ordering = self.context.ordering;
         let (listing, object) = {
             // Waiting takes no worker. The semaphore is never closed.
             let _permit = self.workers.acquire().await.ok();
-            let listing = hands.listing(&self.listings, entry).await?;
+            let listing = requests.listing(&self.listings, entry).await?;
             let mut head = listing.head(&entry.id);
-            if head.is_some() && builder::is_job(&entry.id) && hands.is_condemned(&entry.id) {
-                tracing::info!(manifest = name, "making a failed job anew");
-                hands.clear(&entry.id, &listing.path(&entry.id)).await?;
+            if head.is_some() && builder::is_job(&entry.id) && requests.take_failed(&entry.id) {
+                tracing::info!(manifest = name, "recreating a failed job");
+                requests.clear(&entry.id, &listing.path(&entry.id)).await?;
                 head = None;
             }
             if entry.is_create_only() && head.is_some() {
                 return Ok(());
             }
-            let object = match hands.need(&entry.id, key, head) {
+            let object = match requests.need(&entry.id, key, head) {
                 Need::Nothing => return Ok(()),
                 Need::Health if !builder::is_read(&entry.id, ordering) => return Ok(()),
-                Need::Health => hands.read(&entry.id, &listing.path(&entry.id)).await?,
+                Need::Health => requests.read(&entry.id, &listing.path(&entry.id)).await?,
                 Need::Apply => {
                     let mut wanted = self.wanted(entry, self.payload.object(entry)?, name)?;
                     if head.is_some() && builder::has_shared(&entry.id, &wanted) {
-                        let found = hands.read(&entry.id, &listing.path(&entry.id)).await?;
+                        let found = requests.read(&entry.id, &listing.path(&entry.id)).await?;
                         builder::keep_others(&entry.id, &mut wanted, &found);
                     }
                     if entry.is_create_only() {
-                        hands.create(&entry.id, &listing, &wanted).await?;
+                        requests.create(&entry.id, &listing, &wanted).await?;
                         return Ok(());
                     }
                     let Some(object) = self.apply_object(entry, name, wanted).await? else {
@@ -260,17 +260,17 @@ impl Pass<'_> {
         if self.context.ordering != Ordering::Initializing {
             return Ok(false);
         }
-        let hands = &self.engine.hands;
+        let requests = &self.engine.requests;
         let mut is_any = false;
         for (number, entry) in self.entries.iter().enumerate() {
             let is_one = builder::is_definition(&entry.id, group);
-            if !is_one || !hands.was_applied(&entry.id, self.key(entry)) {
+            if !is_one || !requests.was_applied(&entry.id, self.key(entry)) {
                 continue;
             }
             is_any = true;
             let name = self.name(number, entry);
-            let listing = hands.listing(&self.listings, entry).await?;
-            let object = hands.read(&entry.id, &listing.path(&entry.id)).await?;
+            let listing = requests.listing(&self.listings, entry).await?;
+            let object = requests.read(&entry.id, &listing.path(&entry.id)).await?;
             let judge =
                 |object: &Value| builder::health(&entry.id, &name, object, Ordering::Updating);
             self.wait(task, entry, &listing, object, judge).await?;
@@ -297,14 +297,15 @@ impl Pass<'_> {
         name: &str,
         wanted: Value,
     ) -> Result<Option<Value>, Stop> {
-        let hands = &self.engine.hands;
-        let listing = hands.listing(&self.listings, entry).await?;
+        let requests = &self.engine.requests;
+        let listing = requests.listing(&self.listings, entry).await?;
         let key = self.key(entry);
-        if is_operator(entry) && hands.need(&entry.id, key, listing.head(&entry.id)) != Need::Apply
+        if is_operator(entry)
+            && requests.need(&entry.id, key, listing.head(&entry.id)) != Need::Apply
         {
             return Ok(None);
         }
-        if !self.may_wait() && hands.was_applied(&entry.id, key) {
+        if !self.may_wait() && requests.was_applied(&entry.id, key) {
             tracing::info!(manifest = name, "putting back what was changed");
             self.engine.rewrites.increment();
         }
@@ -316,27 +317,27 @@ impl Pass<'_> {
             .then(|| builder::without_bundles(&entry.id, &wanted))
             .flatten();
         if had_bundle && let Some(patch) = builder::without_webhook(&entry.id, &wanted) {
-            hands.merge(&entry.id, &path, &patch).await?;
+            requests.merge(&entry.id, &path, &patch).await?;
         }
         // While the annotation is there, its owner fills the bundle in.
         let is_left = |head: &Value| !builder::asks_for_bundle(head);
         if !is_read && !builder::has_excess(&entry.id) {
-            let mut head = hands.apply_for_head(&path, wanted).await?;
+            let mut head = requests.apply_for_head(&path, wanted).await?;
             if let Some(emptied) = emptied.filter(|_| is_left(&head.annotations)) {
                 tracing::info!(
                     manifest = name,
-                    "removing a bundle that is not asked for any more"
+                    "removing a bundle that is not wanted any more"
                 );
-                head = hands.apply_for_head(&path, emptied).await?;
+                head = requests.apply_for_head(&path, emptied).await?;
             }
-            hands.remember_head(&entry.id, key, head, true);
+            requests.remember_head(&entry.id, key, head, true);
             return Ok(None);
         }
-        let mut object = match hands.apply(&path, &wanted).await {
+        let mut object = match requests.apply(&path, &wanted).await {
             Err(error) if builder::is_job(&entry.id) && request_failure::is_immutable(&error) => {
-                tracing::info!(manifest = name, "making a job anew that cannot be changed");
-                hands.clear(&entry.id, &path).await?;
-                hands.apply(&path, &wanted).await?
+                tracing::info!(manifest = name, "recreating a job that cannot be changed");
+                requests.clear(&entry.id, &path).await?;
+                requests.apply(&path, &wanted).await?
             }
             applied => applied?,
         };
@@ -344,17 +345,17 @@ impl Pass<'_> {
         if let Some(emptied) = emptied.filter(|_| is_left(&annotations.unwrap_or_default())) {
             tracing::info!(
                 manifest = name,
-                "removing a bundle that is not asked for any more"
+                "removing a bundle that is not wanted any more"
             );
-            object = hands.apply(&path, &emptied).await?;
+            object = requests.apply(&path, &emptied).await?;
         }
         if builder::has_excess(&entry.id)
             && let Some(patch) = builder::excess(&entry.id, &wanted, &object)
         {
             tracing::info!(manifest = name, "removing what others have added");
-            object = hands.merge(&entry.id, &path, &patch).await?;
+            object = requests.merge(&entry.id, &path, &patch).await?;
         }
-        hands.remember(&entry.id, key, &object, !builder::is_watched(&entry.id));
+        requests.remember(&entry.id, key, &object, !builder::is_watched(&entry.id));
         Ok(Some(object))
     }
 
@@ -368,7 +369,7 @@ impl Pass<'_> {
         judge: impl Fn(&Value) -> Health,
     ) -> Result<(), Stop> {
         let key = self.key(entry);
-        let shared = &self.engine.shared;
+        let (requests, shared) = (&self.engine.requests, &self.engine.shared);
         let workload = entry.to_string();
         let settle = |object: &Value| {
             let outcome = match judge(object) {
@@ -383,7 +384,7 @@ impl Pass<'_> {
                 Health::Ready => Ok(()),
                 Health::Failed(failure) => {
                     if builder::is_job(&entry.id) {
-                        self.engine.hands.condemn(&entry.id);
+                        requests.mark_failed(&entry.id);
                     }
                     Err(Stop::Failure(failure))
                 }
@@ -392,9 +393,7 @@ impl Pass<'_> {
             report.failures.remove(&task);
             report.pending.remove(&workload);
             drop(report);
-            self.engine
-                .hands
-                .remember(&entry.id, key, object, outcome.is_ok());
+            requests.remember(&entry.id, key, object, outcome.is_ok());
             Some(outcome)
         };
         let settled = settle(&object);
@@ -409,15 +408,15 @@ impl Pass<'_> {
                 report.pending.remove(&workload);
                 Ok(())
             }
-            None => self.engine.hands.follow(listing, &entry.id, settle).await,
+            None => requests.follow(listing, &entry.id, settle).await,
         }
     }
 
     /// Removes an object; only on the way to another release. It is not waited for.
     async fn delete(&self, entry: &Entry) -> Result<(), Stop> {
-        let hands = &self.engine.hands;
+        let requests = &self.engine.requests;
         let deletions = |change: &dyn Fn(&mut Report)| change(&mut self.engine.shared.lock());
-        let listing = match hands.listing(&self.listings, entry).await {
+        let listing = match requests.listing(&self.listings, entry).await {
             Ok(listing) => listing,
             // There are no objects of a kind that is not served.
             Err(error) if is_not_served(&error) => return Ok(()),
@@ -431,7 +430,7 @@ impl Pass<'_> {
             return Ok(());
         }
         if self.context.ordering == Ordering::Updating {
-            hands.delete(&entry.id, &listing.path(&entry.id)).await?;
+            requests.delete(&entry.id, &listing.path(&entry.id)).await?;
             deletions(&|report| {
                 report.deletions.insert(name.clone());
             });

@@ -87,10 +87,10 @@ async fn pass(files: &[(&str, Value)], calls: Vec<Call>) -> (bool, Vec<Failure>)
     let (script, client) = Script::start(calls);
     let (_sender, changes) = watch::channel(());
     let engine = Engine::new(
-        Hands::new(Arc::new(Access::of_client(client))),
+        ObjectRequests::new(Arc::new(Access::of_client(client))),
         Cache::default(),
         changes,
-        Shared::default(),
+        SharedReport::default(),
         Counter::default(),
     );
     let context = Context {

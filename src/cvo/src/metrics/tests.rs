@@ -54,7 +54,8 @@ fn metrics() -> Arc<VersionMetrics> {
             "conditions": [condition("Available", "True", ""), condition("Failing", "True", "Bad")]
         }
     });
-    let (versions, operators, shared) = (Cache::default(), Cache::default(), Shared::default());
+    let (versions, operators, shared) =
+        (Cache::default(), Cache::default(), SharedReport::default());
     versions.apply(WatchEvent::Synced(vec![ClusterVersions::parse(
         serde_json::from_value(object).unwrap(),
     )]));
@@ -111,7 +112,7 @@ fn page_has_what_dashboards_read() {
     assert!(!text.contains("name=\"beta\""), "{text}");
 }
 
-/// A watch that begins anew lists what changed meanwhile.
+/// A watch that is opened again lists what changed meanwhile.
 #[test]
 fn change_that_a_later_list_shows_is_counted() {
     let metrics = metrics();
@@ -137,7 +138,8 @@ fn change_that_a_later_list_shows_is_counted() {
 
 #[test]
 fn cluster_without_its_object_is_down() {
-    let (versions, operators, shared) = (Cache::default(), Cache::default(), Shared::default());
+    let (versions, operators, shared) =
+        (Cache::default(), Cache::default(), SharedReport::default());
     let metrics = Arc::new(VersionMetrics::new(versions, operators, shared));
     let text = metrics.registry().text().unwrap();
     let down =
@@ -173,9 +175,9 @@ fn alerts_ask_for_metrics_that_exist() {
             assert!(rule["annotations"][key].is_string(), "{name} has no {key}");
         }
         let expression = rule["expr"].as_str().unwrap();
-        let asked = metrics_of(expression);
-        assert!(!asked.is_empty(), "{name}: {expression}");
-        for metric in asked {
+        let metrics = metrics_of(expression);
+        assert!(!metrics.is_empty(), "{name}: {expression}");
+        for metric in metrics {
             let declared = PAGE.contains(&format!("# TYPE {metric} "));
             assert!(declared, "{name}: {metric}");
         }

@@ -24,7 +24,9 @@ use crate::verifier::{Verifier, VerifyError};
 use version_update::acceptance::{Checkup, RetrievedRelease};
 use version_update::builder::ClusterProxy;
 use version_update::precondition;
-use version_update::release_state::{Asked, ReleaseEvent, ReleaseState, ReleaseTask, ReleaseWait};
+use version_update::release_state::{
+    ReleaseEvent, ReleaseState, ReleaseTask, ReleaseWait, SpecRead,
+};
 use version_update::risk;
 use version_update::validation::validate;
 
@@ -43,7 +45,7 @@ pub(super) enum RetrieveError {
 }
 
 impl VersionOperator {
-    /// Accepts the release that is asked for, if it is another one than is applied.
+    /// Accepts the requested release, if it is another one than is applied.
     pub(super) async fn accept(&self) -> Result<Next, wire::Error> {
         let (Some(object), Some(running)) = (self.object(), self.loaded()) else {
             // The running release says whose signatures count. It wakes this key once it is read.
@@ -51,7 +53,7 @@ impl VersionOperator {
         };
         let update = object.spec.desired_update.as_ref();
         let history = object.status.iter().flat_map(|status| &status.history);
-        let asked = Asked {
+        let spec = SpecRead {
             wanted: validate(&object, &self.own()).1,
             own: own_on_disk(&self.settings),
             is_forced: update.is_some_and(|update| update.force),
@@ -60,10 +62,10 @@ impl VersionOperator {
                 .clone()
                 .any(|entry| entry.state == HistoryState::Completed),
         };
-        let task = self.tell(&object, ReleaseEvent::Asked(asked));
+        let task = self.tell(&object, ReleaseEvent::SpecRead(spec));
         let wait = tokio::select! {
             wait = self.carry_out(&object, &running, task) => wait?,
-            // Another release, or none, is asked for now.
+            // Another release, or none, is requested now.
             () = self.replaced(&object) => ReleaseWait::Nothing,
         };
         Ok(self.wait(wait))
@@ -92,8 +94,8 @@ impl VersionOperator {
                     self.tell(object, event)
                 }
                 (ReleaseTask::Check, ReleaseState::Checking(_, request, retrieved)) => {
-                    let asked = &request.release;
-                    self.examine(object, running, asked, &retrieved).await?
+                    self.examine(object, running, &request.release, &retrieved)
+                        .await?
                 }
                 // What else there is belongs to the release that is applied.
                 _ => return Ok(ReleaseWait::Change),
@@ -106,10 +108,10 @@ impl VersionOperator {
         &self,
         object: &ClusterVersion,
         running: &Loaded,
-        asked: &Release,
+        wanted: &Release,
         retrieved: &RetrievedRelease,
     ) -> Result<ReleaseTask, wire::Error> {
-        let (cluster, files) = match self.load(&retrieved.root, asked).await? {
+        let (cluster, files) = match self.load(&retrieved.root, wanted).await? {
             Ok(loaded) => loaded,
             Err(why) => {
                 let why = Chain(&why).to_string();
@@ -122,7 +124,7 @@ impl VersionOperator {
         let checkup = Checkup {
             found: files.release.clone(),
             findings: precondition::check(now, &files.release, &files.rollback_sources),
-            exposed: self.exposed(object, &asked.image),
+            exposed: self.exposed(object, &wanted.image),
             implied: self.implied(running, &files),
         };
         let task = self.tell(object, ReleaseEvent::Checked(checkup));
@@ -151,10 +153,10 @@ impl VersionOperator {
     fn exposed(&self, object: &ClusterVersion, image: &str) -> Option<String> {
         let report = self.engine.report().clone();
         let state = self.releases().state.clone();
-        let opposition = self.opposition(object, (&report, &state));
+        let upgradeable_risks = self.upgradeable_risks(object, (&report, &state));
         let own = self.own();
-        let advised = self.advised_with(&opposition, &state.release(&own).version);
-        let (_, offers) = advised.advice.as_ref()?.found.as_ref()?;
+        let advised = self.advised_with(&upgradeable_risks, &state.release(&own).version);
+        let (_, offers) = advised.updates.as_ref()?.found.as_ref()?;
         risk::acceptance(
             offers,
             image,
@@ -225,7 +227,7 @@ impl VersionOperator {
 
     /// The cluster's proxy, and its authorities for servers outside.
     pub(super) async fn outbound(&self) -> Result<(ClusterProxy, Option<String>), wire::Error> {
-        let proxy = self.engine.hands().setting("proxies").await?;
+        let proxy = self.engine.requests().setting("proxies").await?;
         let path = path::namespaced::<ConfigMap>("openshift-config-managed", "trusted-ca-bundle");
         let map: Option<ConfigMap> = self.access.find(&path).await?;
         let bundle = map.and_then(|map| map.data?.remove("ca-bundle.crt"));
@@ -247,11 +249,11 @@ impl VersionOperator {
         };
         let cluster = self.cluster(&version).await?;
         // A manifest of a capability that this program does not know is not left out.
-        let asked = Cluster {
+        let without = Cluster {
             capabilities: None,
             ..cluster.clone()
         };
-        let files = ReleaseFiles::load(root, &wanted.image, &asked);
+        let files = ReleaseFiles::load(root, &wanted.image, &without);
         Ok(files.map(|files| (cluster, files)))
     }
 

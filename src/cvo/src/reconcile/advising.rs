@@ -1,4 +1,4 @@
-//! The update service and the cluster's metrics are asked.
+//! Requests to the update service and to the cluster's metrics.
 
 use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
@@ -12,9 +12,9 @@ use web::update_service::{self, GraphRequest};
 
 use super::{VersionOperator, VersionWork};
 use crate::outbound;
-use version_update::advice::{Advice, NoAdvice, Question};
 use version_update::advised::Advised;
 use version_update::alert;
+use version_update::retrieved_updates::{NoUpdates, RetrievedUpdates, UpdatesRequest};
 use version_update::risk::{self, QueryTurn};
 use version_update::status;
 use version_update::upgradeable::UpgradeRisk;
@@ -25,20 +25,20 @@ impl VersionOperator {
         self.advised.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is known of updates, with risks that the cluster itself knows, where they count.
-    pub(super) fn advised_with(&self, opposition: &[UpgradeRisk], current: &str) -> Advised {
+    /// Updates and their risks, with those that the cluster itself has, where they count.
+    pub(super) fn advised_with(&self, upgradeable_risks: &[UpgradeRisk], current: &str) -> Advised {
         let loaded = self.loaded();
         let counts = loaded.is_some_and(|loaded| loaded.cluster.gates.contains(alert::GATE));
         let advised = self.advised().clone();
         if counts {
-            advised.with_own_risks(opposition, current)
+            advised.with_own_risks(upgradeable_risks, current)
         } else {
             advised
         }
     }
 
-    /// Asks the update service, if it is time.
-    pub(super) async fn advise(&self) -> Result<Next, wire::Error> {
+    /// Sends the request to the update service, if it is time.
+    pub(super) async fn retrieve_updates(&self) -> Result<Next, wire::Error> {
         let (Some(object), Some(running)) = (self.object(), self.loaded()) else {
             // The running release wakes this key once it is read.
             return Ok(Next::Settled);
@@ -46,49 +46,49 @@ impl VersionOperator {
         let current = &running.files.release;
         let settings = &self.settings;
         let service = settings.advice.service.as_deref();
-        let question = Question::of(&object, current, service, status::architecture());
+        let request = UpdatesRequest::of(&object, current, service, status::architecture());
         let interval = SignedDuration::try_from(settings.interval).unwrap_or(SignedDuration::MAX);
         let now = (self.now)();
-        let before = self.advised().advice.clone();
-        let answer = match &question {
+        let before = self.advised().updates.clone();
+        let offers = match &request {
             Err(why) => Err(why.clone()),
-            Ok(asked) => {
-                if let Some(known) = &before
-                    && !known.is_due(asked, interval, now)
+            Ok(request) => {
+                if let Some(last) = &before
+                    && !last.is_due(request, interval, now)
                 {
-                    let passed = now.duration_since(known.attempted);
+                    let passed = now.duration_since(last.attempted);
                     let left = interval.saturating_sub(passed);
                     let left = Duration::try_from(left).unwrap_or_default();
                     return Ok(Next::After(left.max(Duration::from_secs(1))));
                 }
-                self.ask(asked).await?
+                self.ask(request).await?
             }
         };
-        if let Err(why) = &answer {
+        if let Err(why) = &offers {
             tracing::info!(reason = why.reason, "no updates: {}", why.message);
         }
-        for (version, why) in answer.iter().flat_map(|offers| &offers.dropped) {
+        for (version, why) in offers.iter().flat_map(|offers| &offers.dropped) {
             tracing::info!(%version, "not offered: {why}");
         }
-        let asked = question.as_ref().map_err(Clone::clone);
-        let advice = Advice::learn(before.as_ref(), asked, || answer, (self.now)());
-        self.advised().advice = Some(advice);
+        let request = request.as_ref().map_err(Clone::clone);
+        let updates = RetrievedUpdates::next(before.as_ref(), request, || offers, (self.now)());
+        self.advised().updates = Some(updates);
         self.waker
             .wake(vec![VersionWork::Risks, VersionWork::Status]);
         Ok(Next::After(settings.interval))
     }
 
-    async fn ask(&self, question: &Question) -> Result<Result<Offers, NoAdvice>, wire::Error> {
+    async fn ask(&self, wanted: &UpdatesRequest) -> Result<Result<Offers, NoUpdates>, wire::Error> {
         let (proxy, bundle) = self.outbound().await?;
         let failed = |reason, error: &dyn std::error::Error| {
-            NoAdvice::of_answer(reason, &Chain(error).to_string())
+            NoUpdates::of_response(reason, &Chain(error).to_string())
         };
-        let version = question.version.to_string();
+        let version = wanted.version.to_string();
         let request = GraphRequest {
-            service: &question.service,
-            architecture: &question.architecture,
-            channel: &question.channel,
-            cluster: Some((&question.cluster_id, &version)),
+            service: &wanted.service,
+            architecture: &wanted.architecture,
+            channel: &wanted.channel,
+            cluster: Some((&wanted.cluster_id, &version)),
         };
         let prepared = outbound::client(&proxy, bundle.as_deref());
         let prepared = prepared.and_then(|client| Ok((client, request.url()?)));
@@ -97,7 +97,7 @@ impl VersionOperator {
             Err(error) => return Ok(Err(failed("InvalidRequest", &error))),
         };
         Ok(match update_service::graph(&client, &url).await {
-            Ok(response) => question.read(response.status, &response.body),
+            Ok(response) => wanted.read(response.status, &response.body),
             Err(error) => Err(failed("RemoteFailed", &error)),
         })
     }
@@ -117,9 +117,9 @@ impl VersionOperator {
             return Some(left.max(Duration::from_secs(1)));
         }
         let server = &self.settings.advice.metrics;
-        let answer = server.read(&self.access, "/api/v1/alerts").await;
+        let response = server.read(&self.access, "/api/v1/alerts").await;
         let page = format!("{}/alerts", server.base());
-        let risks = answer.and_then(|answer| alert::risks(&answer.body, &page));
+        let risks = response.and_then(|response| alert::risks(&response.body, &page));
         let risks = risks.unwrap_or_else(|why| {
             tracing::warn!(error = why, "cannot read alerts");
             vec![alert::unknown(&why, &page)]
@@ -143,8 +143,8 @@ impl VersionOperator {
     async fn evaluate_query(&self) -> Result<Next, wire::Error> {
         let turn = {
             let advised = self.advised();
-            let advice = advised.advice.as_ref();
-            let found = advice.and_then(|advice| advice.found.as_ref());
+            let updates = advised.updates.as_ref();
+            let found = updates.and_then(|updates| updates.found.as_ref());
             let wanted = found.map_or_else(Vec::new, |(_, offers)| risk::queries(offers));
             advised.queries.turn(&wanted, (self.now)())
         };
@@ -157,11 +157,11 @@ impl VersionOperator {
             QueryTurn::Ask(query) => query,
         };
         let server = &self.settings.advice.metrics;
-        let answer = server.sample(&self.access, &query).await;
-        if let Err(why) = &answer {
+        let result = server.sample(&self.access, &query).await;
+        if let Err(why) = &result {
             tracing::warn!(query, error = why, "cannot evaluate a risk");
         }
-        self.advised().queries.store(&query, answer, (self.now)());
+        self.advised().queries.store(&query, result, (self.now)());
         self.waker.wake(vec![VersionWork::Status]);
         Ok(Next::After(Duration::from_secs(1)))
     }

@@ -38,7 +38,7 @@ impl VersionOperator {
             Err(failure) => {
                 tracing::error!("{}", failure.message);
                 self.engine.report().unreadable = Some(failure);
-                return Ok(self.told(&object, ReleaseEvent::Unreadable));
+                return Ok(self.wait_after(&object, ReleaseEvent::Unreadable));
             }
         };
         let payload = &loaded.files;
@@ -79,7 +79,7 @@ impl VersionOperator {
         let outcome = self.pass(&object, &loaded, &entries, &context).await;
         // What a pass took is not needed before the next.
         chassis::memory::trim_heap();
-        Ok(self.told(
+        Ok(self.wait_after(
             &object,
             ReleaseEvent::Ended(PassEnd {
                 on_disk: Arc::clone(&loaded.on_disk),
@@ -114,7 +114,7 @@ impl VersionOperator {
             ended = tokio::time::timeout(limit, pass) => ended,
         };
         match ended {
-            // Of a release that is read in part, it is not known which objects it has not.
+            // A release that is read in part does not show which objects it has not.
             Ok(true) if loaded.fault.is_none() => {
                 self.prune(object, loaded).await;
                 tracing::info!("applied the release");
@@ -126,7 +126,7 @@ impl VersionOperator {
     }
 
     /// Tells the state of an event after which this key waits.
-    fn told(&self, object: &ClusterVersion, event: ReleaseEvent) -> Next {
+    fn wait_after(&self, object: &ClusterVersion, event: ReleaseEvent) -> Next {
         if let ReleaseTask::Wait(wait) = self.tell(object, event) {
             self.wait(wait)
         } else {
@@ -138,7 +138,7 @@ impl VersionOperator {
     /// What of the cluster decides which manifests it gets; without capabilities and overrides,
     /// which are read when a manifest's turn comes.
     pub(super) async fn cluster(&self, version: &str) -> Result<Cluster, wire::Error> {
-        let gates = self.engine.hands().setting("featuregates").await?;
+        let gates = self.engine.requests().setting("featuregates").await?;
         let gates = gates.unwrap_or_default();
         let text = |pointer| {
             gates
@@ -169,9 +169,9 @@ impl VersionOperator {
     /// The version of the release that is applied: manifests are included by its gates.
     fn version_of(&self, on_disk: &ReleaseOnDisk) -> Result<String, payload::Error> {
         let accepted = on_disk.accepted.as_ref();
-        let known = accepted.map(|accepted| accepted.release.clone());
-        if let Some(known) = known.or_else(|| self.releases().own.clone()) {
-            return Ok(known.version);
+        let read = accepted.map(|accepted| accepted.release.clone());
+        if let Some(read) = read.or_else(|| self.releases().own.clone()) {
+            return Ok(read.version);
         }
         let described = ReleaseFiles::describe(&on_disk.root, &on_disk.image)?;
         Ok(described.version)
@@ -196,13 +196,13 @@ impl VersionOperator {
         if let Some(loaded) = self.loaded().filter(is_it) {
             return Ok(Ok((loaded, false)));
         }
-        let asked = Cluster {
+        let whole = Cluster {
             // A manifest of a capability that this program does not know is not left out of
             // another release.
             capabilities: cluster.capabilities.clone().filter(|_| on_disk.is_own()),
             ..cluster.clone()
         };
-        let files = ReleaseFiles::load_in_part(&on_disk.root, &on_disk.image, &asked);
+        let files = ReleaseFiles::load_in_part(&on_disk.root, &on_disk.image, &whole);
         let (files, fault) = match files {
             Ok(files) => files,
             Err(error) => return Ok(Err(integrity(error))),
@@ -227,10 +227,10 @@ impl VersionOperator {
         files: &ReleaseFiles,
         entries: &[&Entry],
     ) -> Result<Injected, wire::Error> {
-        let hands = self.engine.hands();
-        let proxy = hands.setting("proxies").await?;
+        let requests = self.engine.requests();
+        let proxy = requests.setting("proxies").await?;
         let tls = if entries.iter().any(|entry| builder::asks_for_tls(entry)) {
-            hands.setting("apiservers").await?
+            requests.setting("apiservers").await?
         } else {
             None
         };
@@ -244,8 +244,8 @@ impl VersionOperator {
 
     /// What of the cluster decides whether a manifest's turn comes.
     pub(super) fn filter(&self, object: &ClusterVersion, loaded: &Loaded) -> Cluster {
-        let asked = object.spec.capabilities.clone().unwrap_or_default();
-        let additional = asked.additional_enabled_capabilities.into_iter().collect();
+        let wanted = object.spec.capabilities.clone().unwrap_or_default();
+        let additional = wanted.additional_enabled_capabilities.into_iter().collect();
         let status = object.status.clone().unwrap_or_default();
         let before = status.capabilities.enabled_capabilities.into_iter();
         let before = before
@@ -254,7 +254,7 @@ impl VersionOperator {
         let overrides = overrides::in_force(object, (self.now)());
         let overrides = overrides.iter().map(overrides::id);
         let always = &self.settings.always;
-        let set = &asked.baseline_capability_set;
+        let set = &wanted.baseline_capability_set;
         let capabilities =
             Capabilities::resolve(set, &additional, &before, always, &loaded.cluster.gates);
         Cluster {

@@ -17,11 +17,11 @@ use release::inventory::Entry;
 use serde_json::Value;
 
 use super::{Loaded, TICK, VersionOperator};
-use crate::hands::Listings;
 use crate::payload::ReleaseFiles;
 use crate::rehearsal;
 use crate::render_job::{self, PoolSources, RenderJob};
 use crate::request_failure;
+use crate::requests::Listings;
 use version_update::acceptance::TargetRelease;
 use version_update::builder;
 use version_update::failure::Failure;
@@ -41,17 +41,17 @@ struct Coming {
     namespaces: BTreeSet<String>,
 }
 
-/// What a dry run said.
+/// What a dry run found.
 enum DryRun {
     /// The object as it would be, if it would be written.
     Passed(Option<Value>),
-    /// Why it cannot be told.
+    /// Why that cannot be checked.
     Unknown(String),
     Failed(String),
 }
 
 impl VersionOperator {
-    /// Answers the annotation of the ClusterVersion, if it asks for a preflight.
+    /// Makes the preflight that the annotation of the ClusterVersion requests, if there is one.
     pub(super) async fn preflight(&self) -> Result<Next, wire::Error> {
         let (Some(object), Some(running)) = (self.object(), self.loaded()) else {
             // The running release says whose signatures count. It wakes this key once it is read.
@@ -67,7 +67,7 @@ impl VersionOperator {
         match preflight::turn(&object, &own, is_updating) {
             PreflightTurn::Nothing => {}
             PreflightTurn::Wait => return Ok(Next::After(self.settings.interval)),
-            PreflightTurn::Remove => self.answer(None).await?,
+            PreflightTurn::Remove => self.write_result(None).await?,
             PreflightTurn::Refuse(why) => {
                 let record = PreflightRecord::begin(&request, &Release::default(), now);
                 let failures = vec![why];
@@ -75,12 +75,12 @@ impl VersionOperator {
                     failures,
                     ..PreflightFindings::default()
                 };
-                self.answer(Some(&record.end(findings, now))).await?;
+                self.write_result(Some(&record.end(findings, now))).await?;
             }
             PreflightTurn::Check(wanted) => {
                 tracing::info!(version = wanted.version, image = wanted.image, "preflight");
                 let mut record = PreflightRecord::begin(&request, &wanted, now);
-                self.answer(Some(&record)).await?;
+                self.write_result(Some(&record)).await?;
                 let has_job = AtomicBool::new(false);
                 let check = self.check(&object, &wanted, &running, &mut record.version, &has_job);
                 let findings = tokio::select! {
@@ -104,7 +104,7 @@ impl VersionOperator {
                     failures = ended.failures.len(),
                     "preflight ended"
                 );
-                self.answer(Some(&ended)).await?;
+                self.write_result(Some(&ended)).await?;
             }
         }
         Ok(Next::Settled)
@@ -121,7 +121,7 @@ impl VersionOperator {
         }
     }
 
-    async fn answer(&self, record: Option<&PreflightRecord>) -> Result<(), wire::Error> {
+    async fn write_result(&self, record: Option<&PreflightRecord>) -> Result<(), wire::Error> {
         // A record always serializes.
         let text = record.map(|record| serde_json::to_string(record).unwrap_or_default());
         self.annotate(PREFLIGHT_RESULT, text.as_deref()).await
@@ -213,7 +213,7 @@ impl VersionOperator {
             }
             Err(instead) => instead,
         };
-        // What was stored for the rehearsal is removed, and why there was none is said.
+        // What was stored for the rehearsal is removed, and why there was none is reported.
         let shown = |pool: RenderedPool| RenderedPool {
             stored: String::new(),
             not_rehearsed: String::new(),
@@ -258,17 +258,17 @@ impl VersionOperator {
                             Failure::update(&entry.to_string(), &why).of_file(&entry.file)
                         })
                     });
-                    let said = match wanted {
+                    let run = match wanted {
                         Ok(wanted) => self.try_entry(entry, &wanted, coming, listings).await,
                         Err(failure) => DryRun::Failed(failure.message),
                     };
-                    (entry, said)
+                    (entry, run)
                 }
             })
             .collect();
         let mut runs = stream::iter(runs).buffered(DRY_RUNS);
-        while let Some((entry, said)) = runs.next().await {
-            match said {
+        while let Some((entry, run)) = runs.next().await {
+            match run {
                 DryRun::Passed(object) => {
                     findings.checked += 1;
                     if let Some(object) = object.filter(|_| PoolSources::has_kind(&entry.id)) {
@@ -293,21 +293,21 @@ impl VersionOperator {
         coming: &Coming,
         listings: &Listings,
     ) -> DryRun {
-        let hands = self.engine.hands();
+        let requests = self.engine.requests();
         let dry_run = async {
-            let listing = hands.listing(listings, entry).await?;
+            let listing = requests.listing(listings, entry).await?;
             let exists = listing.head(&entry.id).is_some();
             if entry.is_create_only() && exists {
                 return Ok(None);
             }
             let path = listing.path(&entry.id);
-            hands.dry_run(&entry.id, &path, wanted).await.map(Some)
+            requests.dry_run(&entry.id, &path, wanted).await.map(Some)
         };
         let error = match dry_run.await {
             Ok(object) => return DryRun::Passed(object),
             Err(error) => error,
         };
-        // Such a Job is made anew.
+        // Such a Job is recreated.
         if builder::is_job(&entry.id) && request_failure::is_immutable(&error) {
             return DryRun::Passed(None);
         }

@@ -42,18 +42,18 @@ impl VersionOperator {
             let object = format!("ConfigMap {namespace}/{}", dropped::NAME);
             ApplyError::Request { object, source }
         })?;
-        let known = map.map_or_else(ReleaseInventory::default, |map| {
+        let before = map.map_or_else(ReleaseInventory::default, |map| {
             ReleaseInventory::parse(&map.data.unwrap_or_default())
         });
-        if known == *now {
+        if before == *now {
             return Ok(());
         }
         let uid = object.metadata.uid.clone().unwrap_or_default();
-        for one in now.dropped(&known) {
+        for one in now.dropped(&before) {
             self.remove(&one, &uid).await?;
         }
         let map = now.to_object(namespace);
-        self.engine.hands().apply(&path, &map).await?;
+        self.engine.requests().apply(&path, &map).await?;
         Ok(())
     }
 
@@ -64,8 +64,8 @@ impl VersionOperator {
             namespace,
             name,
         } = one;
-        let hands = self.engine.hands();
-        let served = match hands.served(api_version, kind).await {
+        let requests = self.engine.requests();
+        let served = match requests.served(api_version, kind).await {
             Ok(served) => served,
             // Its kind went with it.
             Err(ApplyError::Discover {
@@ -82,7 +82,7 @@ impl VersionOperator {
             name: name.clone(),
         };
         let path = served.path(namespace, name);
-        let found = match hands.read(&id, &path).await {
+        let found = match requests.read(&id, &path).await {
             Ok(found) => found,
             Err(ApplyError::Request { source, .. }) if source.is_not_found() => return Ok(()),
             Err(error) => return Err(error),
@@ -96,6 +96,6 @@ impl VersionOperator {
             return Ok(());
         }
         tracing::info!(object = %id, "removing an object that the release dropped");
-        hands.delete(&id, &path).await
+        requests.delete(&id, &path).await
     }
 }

@@ -14,11 +14,11 @@ use super::VersionOperator;
 use version_update::report::Report;
 
 /// After a failure; the record is for people, and the release goes on without it.
-const AGAIN: Duration = Duration::from_secs(15);
+const RETRY: Duration = Duration::from_secs(15);
 
 /// The progress record, and what is stored of it.
 #[derive(Debug, Clone, Default)]
-pub(super) struct KnownRecord {
+pub(super) struct LastRecord {
     /// As it is now.
     record: Option<ProgressRecord>,
     /// As it was read or written last, with the ConfigMap's resourceVersion; none before that.
@@ -27,7 +27,7 @@ pub(super) struct KnownRecord {
     failed: Option<Instant>,
 }
 
-impl KnownRecord {
+impl LastRecord {
     /// Whether a release that is only kept as it is may end a record.
     fn is_open(&self) -> bool {
         let is_open = |record: &ProgressRecord| record.completed.is_none();
@@ -38,20 +38,19 @@ impl KnownRecord {
 impl VersionOperator {
     /// Renews the record, and stores it if that is due. A failure is logged and tried again.
     pub(super) async fn record(&self, report: &Report) {
-        let mut known = self.written().record.clone();
-        if known.failed.is_some_and(|at| at.elapsed() < AGAIN)
-            || report.is_kept() && !known.is_open()
+        let mut last = self.written().record.clone();
+        if last.failed.is_some_and(|at| at.elapsed() < RETRY) || report.is_kept() && !last.is_open()
         {
             return;
         }
         let Some(pass) = report.progress() else {
             return;
         };
-        known.failed = None;
-        if let Err(error) = self.try_record(&mut known, &pass, report.is_kept()).await {
+        last.failed = None;
+        if let Err(error) = self.try_record(&mut last, &pass, report.is_kept()).await {
             // Another process may have written it: read again.
-            known.stored = None;
-            known.failed = Some(Instant::now());
+            last.stored = None;
+            last.failed = Some(Instant::now());
             let is_missing = is_missing(&error);
             let error = Chain(&error).to_string();
             if is_missing {
@@ -60,37 +59,37 @@ impl VersionOperator {
                 tracing::warn!(error, "cannot keep the progress record");
             }
         }
-        self.written().record = known;
+        self.written().record = last;
     }
 
     async fn try_record(
         &self,
-        known: &mut KnownRecord,
+        last: &mut LastRecord,
         pass: &PassProgress,
         is_kept: bool,
     ) -> Result<(), ApplyError> {
         let path = path::namespaced::<ConfigMap>(NAMESPACE, NAME);
-        let (stored, version) = if let Some(stored) = known.stored.take() {
+        let (stored, version) = if let Some(stored) = last.stored.take() {
             stored
         } else {
             let read = self.read_record(&path).await?;
             if read.0.is_some() {
                 // What is stored counts: it may be another process's, or of an earlier state of
                 // the whole cluster.
-                known.record.clone_from(&read.0);
+                last.record.clone_from(&read.0);
             }
             read
         };
         let is_its = |record: &ProgressRecord| record.is_of(&pass.version, &pass.image);
-        if is_kept && !known.record.as_ref().is_some_and(is_its) {
-            known.stored = Some((stored, version));
+        if is_kept && !last.record.as_ref().is_some_and(is_its) {
+            last.stored = Some((stored, version));
             return Ok(());
         }
-        let next = ProgressRecord::next(known.record.as_ref(), pass, (self.now)());
-        let is_due = next.is_due(stored.as_ref(), known.written.map(|at| at.elapsed()));
-        known.record = Some(next.clone());
+        let next = ProgressRecord::next(last.record.as_ref(), pass, (self.now)());
+        let is_due = next.is_due(stored.as_ref(), last.written.map(|at| at.elapsed()));
+        last.record = Some(next.clone());
         if !is_due {
-            known.stored = Some((stored, version));
+            last.stored = Some((stored, version));
             return Ok(());
         }
         let map = json!({
@@ -100,15 +99,15 @@ impl VersionOperator {
             "metadata": { "name": NAME, "namespace": NAMESPACE, "resourceVersion": version },
             "data": { KEY: next.print() }
         });
-        let written = match self.engine.hands().apply(&path, &map).await {
+        let written = match self.engine.requests().apply(&path, &map).await {
             // The release has no such namespace.
             Err(error) if is_missing(&error) && next.completed.is_some() => Value::Null,
             written => written?,
         };
         let version = written.pointer("/metadata/resourceVersion");
         let version = version.and_then(Value::as_str).map(str::to_owned);
-        known.stored = Some((Some(next), version));
-        known.written = Some(Instant::now());
+        last.stored = Some((Some(next), version));
+        last.written = Some(Instant::now());
         Ok(())
     }
 
@@ -127,7 +126,7 @@ impl VersionOperator {
         let text = map.data.unwrap_or_default().remove(KEY).unwrap_or_default();
         let record = ProgressRecord::parse(&text).map_err(|error| {
             let error = error.to_string();
-            tracing::warn!(error, "the progress record cannot be read, and begins anew");
+            tracing::warn!(error, "the progress record cannot be read, and restarts");
         });
         Ok((record.ok(), map.metadata.resource_version))
     }

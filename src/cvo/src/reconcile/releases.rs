@@ -169,8 +169,7 @@ impl VersionOperator {
         self.releases().loaded().cloned()
     }
 
-    /// The own release: all that is known of it. While its files cannot be read, what the status
-    /// has of it.
+    /// The own release, as its files have it. While they cannot be read, what the status has of it.
     pub(super) fn own(&self) -> Release {
         let own = self.releases().own.clone();
         own.unwrap_or_else(|| {

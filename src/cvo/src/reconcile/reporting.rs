@@ -28,13 +28,13 @@ const COUNT: Duration = Duration::from_secs(15);
 
 impl VersionOperator {
     /// What speaks against updates to another minor release.
-    pub(super) fn opposition(
+    pub(super) fn upgradeable_risks(
         &self,
         object: &ClusterVersion,
-        known: (&Report, &ReleaseState),
+        current: (&Report, &ReleaseState),
     ) -> Vec<UpgradeRisk> {
         let (own, now) = (self.own(), (self.now)());
-        status::opposition(object, known, &own, &self.upgrade_inputs(), now)
+        status::upgradeable_risks(object, current, &own, &self.upgrade_inputs(), now)
     }
 
     fn upgrade_inputs(&self) -> UpgradeInputs {
@@ -63,8 +63,8 @@ impl VersionOperator {
         let report = self.engine.report().clone();
         let state = self.releases().state.clone();
         let own = self.own();
-        let opposition = self.opposition(&object, (&report, &state));
-        let advised = self.advised_with(&opposition, &state.release(&own).version);
+        let upgradeable_risks = self.upgradeable_risks(&object, (&report, &state));
+        let advised = self.advised_with(&upgradeable_risks, &state.release(&own).version);
         self.measure(&object, &advised).await?;
         let loaded = self.loaded();
         let entries = loaded
@@ -74,8 +74,8 @@ impl VersionOperator {
             report: &report,
             state: &state,
             own: &own,
-            opposition: &opposition,
-            advice: advised.advice.as_ref(),
+            upgradeable_risks: &upgradeable_risks,
+            updates: advised.updates.as_ref(),
             queries: &advised.queries,
             manifests: entries,
         };
@@ -101,8 +101,8 @@ impl VersionOperator {
             Some(installer) => installer,
             None => self.read_installer().await?,
         };
-        let found = advised.advice.as_ref();
-        let found = found.and_then(|advice| advice.found.as_ref());
+        let found = advised.updates.as_ref();
+        let found = found.and_then(|updates| updates.found.as_ref());
         let offers = found.iter().flat_map(|(_, offers)| &offers.offers);
         let risks = offers.flat_map(|offer| &offer.risks);
         let risks = risks.map(|risk| (risk.name.clone(), advised.queries.exposure(risk)));

@@ -8,8 +8,8 @@ use operator::Operator;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::engine::Shared;
-use crate::hands::Hands;
+use crate::engine::SharedReport;
+use crate::requests::ObjectRequests;
 use crate::retrieval::RetrievalMethod;
 
 const OWN: &str = "q/r@sha256:1";
@@ -137,10 +137,10 @@ fn version_operator(
         },
         advice: AdviceSettings::default(),
     };
-    let shared = Shared::default();
+    let shared = SharedReport::default();
     let (_sender, changes) = tokio::sync::watch::channel(());
     let engine = Engine::new(
-        Hands::new(Arc::clone(access)),
+        ObjectRequests::new(Arc::clone(access)),
         caches.operators.clone(),
         changes,
         shared.clone(),
@@ -153,7 +153,7 @@ fn version_operator(
         namespace: "n".to_owned(),
     };
     let (recorder, _unsent) = Recorder::new(Arc::clone(access), speaker);
-    let voice = Voice {
+    let reporters = Reporters {
         metrics: Arc::new(metrics),
         recorder,
     };
@@ -163,7 +163,7 @@ fn version_operator(
         settings,
         caches,
         engine,
-        voice,
+        reporters,
         waker,
         || Timestamp::UNIX_EPOCH,
     )
@@ -197,7 +197,7 @@ async fn another_release_is_accepted_recorded_and_applied() {
     let turns = async {
         let interval = operator.settings.interval;
         let turn = |key| operator.reconcile(key);
-        // What is asked for waits until the own release is read.
+        // The request waits until the own release is read.
         assert_eq!(turn(&VersionWork::Request).await.unwrap(), Next::Settled);
         let applied = turn(&VersionWork::Release).await.unwrap();
         assert_eq!(applied, Next::After(interval));
@@ -212,7 +212,7 @@ async fn another_release_is_accepted_recorded_and_applied() {
         versions.apply(WatchEvent::Applied(object(2, &recorded)));
         let applied = turn(&VersionWork::Release).await.unwrap();
         assert_eq!(applied, Next::After(interval));
-        // The same is asked for again.
+        // The same is requested again.
         assert_eq!(turn(&VersionWork::Request).await.unwrap(), Next::Settled);
     };
     script.drive(Box::pin(turns)).await;

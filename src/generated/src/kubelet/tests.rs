@@ -184,14 +184,14 @@ fn of_two_that_set_one_field_differently_the_last_is_in_force_and_both_say_so() 
     ];
     for (first, second, named) in table {
         let plan = planned(&[one("a", &first), one("b", &second)]);
-        let said = format!(
+        let remark = format!(
             "KubeletConfigs a and b of MachineConfigPool worker set {named} differently: b, the last, is in force"
         );
         for outcome in &plan.outcomes {
             assert!(outcome.result.is_ok(), "{outcome:?}");
-            assert_eq!(outcome.remarks, [said.as_str()], "{}", outcome.name);
+            assert_eq!(outcome.remarks, [remark.as_str()], "{}", outcome.name);
         }
-        // As if the first said nothing of it.
+        // As if the first did not set it.
         let alone = planned(&[one("a", &json!({})), one("b", &second)]);
         let last = |plan: &KubeletPlan| files(&plan.configs[1]);
         if !named.contains("evictionHard") {

@@ -70,7 +70,7 @@ const fn is_false(value: &bool) -> bool {
     !*value
 }
 
-/// The files; none where nothing is asked for.
+/// The files; none where no setting needs one.
 pub(super) fn files(
     sources: &RegistrySources,
     mirrors: &MirrorTable,
@@ -142,7 +142,7 @@ fn attached(mirrors: &MirrorTable, signatures: &Signatures) -> BTreeSet<String> 
     let mut attached = BTreeSet::new();
     for scope in signatures.scopes().map(repository) {
         attached.insert(scope.to_owned());
-        for (source, known) in &mirrors.sources {
+        for (source, entry) in &mirrors.sources {
             let below = if contains(scope, source) {
                 ""
             } else if contains(source, scope) && !source.starts_with('*') {
@@ -150,7 +150,7 @@ fn attached(mirrors: &MirrorTable, signatures: &Signatures) -> BTreeSet<String> 
             } else {
                 continue;
             };
-            let locations = known.mirrors.iter().map(|(mirror, _)| mirror);
+            let locations = entry.mirrors.iter().map(|(mirror, _)| mirror);
             attached.extend(locations.map(|mirror| format!("{mirror}{below}")));
         }
     }
@@ -173,8 +173,8 @@ fn of_toml(path: &str, conf: &RegistriesConf) -> GeneratedFile {
     }
 }
 
-/// One entry for each scope that something is said about. The runtime follows the longest that has
-/// an image, and no other; so each has all that is said of those above it.
+/// One entry for each scope with a setting. The runtime follows the longest that has an image, and
+/// no other; so each has the settings of those above it, too.
 fn registries(sources: &RegistrySources, mirrors: &MirrorTable) -> Vec<Registry> {
     let has = |list: &[String], name: &str| list.iter().any(|entry| contains(entry, name));
     let named = mirrors.sources.keys();
@@ -183,10 +183,10 @@ fn registries(sources: &RegistrySources, mirrors: &MirrorTable) -> Vec<Registry>
     scopes
         .into_iter()
         .map(|scope| {
-            let known = mirrors.sources.get(scope);
-            let is_only_mirrored = known.is_some_and(|known| known.is_only_mirrored);
+            let entry = mirrors.sources.get(scope);
+            let is_only_mirrored = entry.is_some_and(|entry| entry.is_only_mirrored);
             let is_domain = scope.starts_with("*.");
-            let mirror = known.into_iter().flat_map(|known| &known.mirrors);
+            let mirror = entry.into_iter().flat_map(|entry| &entry.mirrors);
             Registry {
                 prefix: if is_domain {
                     scope.clone()

@@ -7,7 +7,7 @@ use api::config::ImageMirrors;
 use super::scope::{self, contains};
 use super::{Error, RegistryFacts};
 
-/// What a mirror is asked for.
+/// How images are pulled from a mirror.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum PullBy {
     Digest,
@@ -21,7 +21,7 @@ pub(super) struct SourceMirrors {
     pub(super) mirrors: Vec<(String, PullBy)>,
     /// Whether the source itself is tried never.
     pub(super) is_only_mirrored: bool,
-    /// Object that said so, or not.
+    /// Object that set this, or not.
     policy_of: String,
 }
 
@@ -93,18 +93,18 @@ impl MirrorTable {
                 "NeverContactSource" => true,
                 other => return Err(Error::NoSourcePolicy(at(), other.to_owned())),
             };
-            let known = self.sources.entry(entry.source.clone()).or_default();
-            if known.policy_of.is_empty() {
-                known.is_only_mirrored = is_only_mirrored;
-                object.clone_into(&mut known.policy_of);
-            } else if known.is_only_mirrored != is_only_mirrored {
-                let known = known.policy_of.clone();
-                return Err(Error::TwoPolicies(at(), entry.source.clone(), known));
+            let source = self.sources.entry(entry.source.clone()).or_default();
+            if source.policy_of.is_empty() {
+                source.is_only_mirrored = is_only_mirrored;
+                object.clone_into(&mut source.policy_of);
+            } else if source.is_only_mirrored != is_only_mirrored {
+                let other = source.policy_of.clone();
+                return Err(Error::TwoPolicies(at(), entry.source.clone(), other));
             }
             for mirror in &entry.mirrors {
                 let mirror = (mirror.clone(), by);
-                if !known.mirrors.contains(&mirror) {
-                    known.mirrors.push(mirror);
+                if !source.mirrors.contains(&mirror) {
+                    source.mirrors.push(mirror);
                 }
             }
         }
@@ -116,7 +116,7 @@ impl MirrorTable {
         let sources = self.sources.iter();
         let sources = sources.filter(|(source, _)| contains(source, repository));
         let longest = sources.max_by_key(|(source, _)| source.len());
-        let mirrors = longest.into_iter().flat_map(|(_, known)| &known.mirrors);
+        let mirrors = longest.into_iter().flat_map(|(_, source)| &source.mirrors);
         mirrors
             .filter(|(_, by)| *by == PullBy::Digest)
             .map(|(mirror, _)| mirror.as_str())

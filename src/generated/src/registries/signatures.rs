@@ -107,9 +107,9 @@ impl Signatures {
 }
 
 fn add(demands: &mut Demands, scope: &str, demand: &Value) {
-    let known = demands.entry(scope.to_owned()).or_default();
-    if !known.contains(demand) {
-        known.push(demand.clone());
+    let present = demands.entry(scope.to_owned()).or_default();
+    if !present.contains(demand) {
+        present.push(demand.clone());
     }
 }
 

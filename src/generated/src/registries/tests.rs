@@ -1,6 +1,6 @@
 #![expect(
     clippy::needless_pass_by_value,
-    reason = "what is asked for is written where it is passed"
+    reason = "settings are written where they are passed"
 )]
 
 use std::fmt::Write as _;

@@ -115,7 +115,7 @@ fn a_kubelet_config_is_laid_over_the_template() {
         .into(),
         ..crate::kubelet::KubeletBase::default()
     };
-    let asked = json!({
+    let config = json!({
         "metadata": { "name": "pods", "uid": "uid" },
         "spec": {
             "machineConfigPoolSelector": { "matchExpressions": [
@@ -124,9 +124,9 @@ fn a_kubelet_config_is_laid_over_the_template() {
             "kubeletConfig": { "maxPods": 300 }
         }
     });
-    let asked = serde_json::from_value(asked).unwrap();
+    let config = serde_json::from_value(config).unwrap();
     let worker = &pools()[3..];
-    let plan = crate::kubelet::plan(&[&asked], worker, &base);
+    let plan = crate::kubelet::plan(&[&config], worker, &base);
     let spec = serde_json::from_value(plan.configs[0].spec.clone()).unwrap();
     let text = crate::object::file_of(&spec, path).unwrap().unwrap();
     assert!(text.contains("maxPods: 300\n"), "{text}");
@@ -224,7 +224,7 @@ fn pull_secret_that_cannot_be_used_is_named_without_its_content() {
         )
     );
     assert!(!format!("{broken:?}").contains("value"), "{broken:?}");
-    // Where none is asked for, the host's own stays.
+    // Where none is set, the host's own stays.
     let mut none = spec();
     none["pullSecret"] = json!(null);
     let made = plan(&config(&none), &pools(), Some(&secret())).unwrap();

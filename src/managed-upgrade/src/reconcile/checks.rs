@@ -12,7 +12,7 @@ use upgrade_plan::node_view::PoolProgress;
 use upgrade_plan::series;
 
 impl UpgradeOperator {
-    /// All findings. Without the gate `PreHealthCheck` only alerts and operators are asked.
+    /// All findings. Without the gate `PreHealthCheck` only alerts and operators are checked.
     pub(super) async fn find(&self, pass: &Pass) -> Vec<HealthFinding> {
         let mut findings = Vec::new();
         findings.extend(self.check_alerts(pass).await);
@@ -65,8 +65,8 @@ impl UpgradeOperator {
 
     async fn alerts(&self, pass: &Pass) -> Result<Vec<String>, monitoring::Error> {
         let ask = |query: String| async move {
-            let asked = self.monitoring.query(&self.requests, &query, pass.now);
-            asked.await
+            let response = self.monitoring.query(&self.requests, &query, pass.now);
+            response.await
         };
         let response = ask(alerts::SCRAPED_QUERY.to_owned()).await?;
         alerts::check_scraped(response.status, &response.body)?;

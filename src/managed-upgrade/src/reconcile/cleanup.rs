@@ -37,7 +37,7 @@ impl UpgradeOperator {
         now: Timestamp,
     ) -> Result<Next, Error> {
         let finalizers = upgrade.metadata.finalizers.clone().unwrap_or_default();
-        if !finalizers.iter().any(|known| known == FINALIZER) {
+        if !finalizers.iter().any(|name| name == FINALIZER) {
             return Ok(Next::Settled);
         }
         let status = upgrade.status.clone().unwrap_or_default();
@@ -46,8 +46,8 @@ impl UpgradeOperator {
             if let Err(error) = self.remove_added_of_deleted(&upgrade, entry, now).await {
                 let why = Chain(&error).to_string();
                 let mut failed = entry.clone();
-                let said = ("Failed", why.as_str());
-                history::note(&mut failed, CLEANED_UP, false.into(), said, now);
+                let text = ("Failed", why.as_str());
+                history::note(&mut failed, CLEANED_UP, false.into(), text, now);
                 let mut status = status.clone();
                 history::put(&mut status, failed);
                 if upgrade.status.as_ref() != Some(&status) {
@@ -64,7 +64,7 @@ impl UpgradeOperator {
         self.metrics.reset();
         let others: Vec<String> = finalizers
             .into_iter()
-            .filter(|known| known != FINALIZER)
+            .filter(|name| name != FINALIZER)
             .collect();
         match self.requests.set_finalizers(&upgrade, &others).await {
             Err(error) if !error.is_not_found() => Err(error.into()),
@@ -72,7 +72,7 @@ impl UpgradeOperator {
         }
     }
 
-    /// Another upgrade was asked for before this one had changed the cluster.
+    /// Another upgrade was requested before this one had changed the cluster.
     pub(super) async fn give_up_replaced(
         &self,
         pass: &mut Pass,
@@ -152,8 +152,8 @@ impl UpgradeOperator {
             (StepName::CreateWorkerMaintWindow, SilenceKind::Workers),
         ] {
             if has_begun(entry, step) {
-                let known = self.monitoring.silences(&self.requests, now).await?;
-                let ids = silence::to_remove(kind, &known);
+                let silences = self.monitoring.silences(&self.requests, now).await?;
+                let ids = silence::to_remove(kind, &silences);
                 self.end_silences(&ids, now).await?;
             }
         }

@@ -1,6 +1,6 @@
 //! Why a pass, a step or an announcement fails.
 //!
-//! Whether a server refuses or could not be asked is in the variants of [`wire::Error`],
+//! Whether a server refuses or could not be reached is in the variants of [`wire::Error`],
 //! [`monitoring::Error`] and [`fleet_client::Error`].
 
 use api::config::cluster_version;
@@ -121,7 +121,7 @@ pub(super) enum DrainError {
 /// Why no machines are added.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CapacityError {
-    /// It is not known which MachineSets there are.
+    /// MachineSets cannot be listed.
     #[error(transparent)]
     Request(#[from] wire::Error),
     /// None can be copied.
@@ -141,12 +141,12 @@ pub(super) enum ValidationError {
     /// Its image could not be read.
     #[error("spec.desired.image")]
     Image(#[from] images::Error),
-    /// The update service could not be asked.
+    /// The request to the update service failed.
     #[error("spec.desired.version: cannot ask the update service")]
     Graph(#[from] GraphError),
 }
 
-/// Why the update service could not be asked.
+/// Why the request to the update service failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum GraphError {
     /// The cluster has no id that the service takes.

@@ -20,7 +20,7 @@ pub(super) async fn read_version(
     current: &Version,
 ) -> Result<Version, ValidationError> {
     let location: ImageLocation = image.as_str().parse()?;
-    // The registry is asked without a login.
+    // The registry is read without a login.
     let stores = Stores::new(Credentials::default(), false).with_patience(REGISTRY);
     let platform = Platform::of_this_machine();
     let labels = Image::open(&stores, &location, &platform).await?.labels();

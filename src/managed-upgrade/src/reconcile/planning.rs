@@ -1,4 +1,5 @@
-//! The plan that clients read is kept: gates are asked ahead of their turn, and nothing is changed.
+//! The plan that clients read is kept: gates are evaluated ahead of their turn, and nothing is
+//! changed.
 
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
@@ -16,16 +17,16 @@ use upgrade_plan::commence::{self, CommenceStep};
 use upgrade_plan::health::{self, HealthFinding};
 use upgrade_plan::history::{self, StepOutcome};
 use upgrade_plan::pass::VALID;
-use upgrade_plan::plan::{self, GateAnswer, UpgradePace};
+use upgrade_plan::plan::{self, GateResult, UpgradePace};
 use upgrade_plan::release_state::{is_completed, started};
 use upgrade_plan::schedule;
 use upgrade_plan::step::StepName;
 use upgrade_plan::walk::steps;
 
-/// Gates of an upgrade that waits are asked so often at most.
-const ASKED: SignedDuration = SignedDuration::from_secs(60);
+/// Gates of an upgrade that waits are evaluated so often at most.
+const EVALUATE_EVERY: SignedDuration = SignedDuration::from_secs(60);
 
-/// So near to the start they are not asked ahead of it: an answer may take as long.
+/// So near to the start they are not evaluated ahead of it: a response may take as long.
 const NEAR: SignedDuration = SignedDuration::from_secs(90);
 
 impl UpgradeOperator {
@@ -33,16 +34,16 @@ impl UpgradeOperator {
     /// on without it.
     pub(super) async fn keep_plan(&self, pass: &Pass, next: Next) -> Next {
         let uid = pass.upgrade.metadata.uid.as_deref().unwrap_or_default();
-        let known = self.known_plan().clone().filter(|(known, _)| {
-            (known.uid.as_str(), known.phase.as_str()) == (uid, pass.entry.phase.as_str())
-                && known.version == pass.entry.version
+        let last = self.last_plan().clone().filter(|(last, _)| {
+            (last.uid.as_str(), last.phase.as_str()) == (uid, pass.entry.phase.as_str())
+                && last.version == pass.entry.version
         });
         let waits = matches!(pass.entry.phase, UpgradePhase::New | UpgradePhase::Pending);
         let since = |time: Timestamp| pass.now.duration_since(time).abs();
         if waits {
-            let left = known
+            let left = last
                 .as_ref()
-                .map(|(_, asked)| ASKED.saturating_sub(since(*asked)));
+                .map(|(_, evaluated)| EVALUATE_EVERY.saturating_sub(since(*evaluated)));
             if let Some(left) = left.filter(SignedDuration::is_positive) {
                 return sooner(next, left);
             }
@@ -51,8 +52,8 @@ impl UpgradeOperator {
             }
         }
         let plan = self.plan(pass, uid, waits).await;
-        let kept = known.map(|(known, _)| known).filter(|known| {
-            known.says_the_same(&plan) && since(known.evaluated).as_secs() < RENEWED_SECS
+        let kept = last.map(|(last, _)| last).filter(|last| {
+            last.says_the_same(&plan) && since(last.evaluated).as_secs() < RENEWED_SECS
         });
         // What is the same is written seldom.
         let plan = match kept {
@@ -65,26 +66,26 @@ impl UpgradeOperator {
                 }
             },
         };
-        *self.known_plan() = Some((plan, pass.now));
+        *self.last_plan() = Some((plan, pass.now));
         next
     }
 
-    fn known_plan(&self) -> std::sync::MutexGuard<'_, Option<(UpgradePlan, Timestamp)>> {
+    fn last_plan(&self) -> std::sync::MutexGuard<'_, Option<(UpgradePlan, Timestamp)>> {
         self.planned.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn plan(&self, pass: &Pass, uid: &str, waits: bool) -> UpgradePlan {
         let steps = pass.config.steps(&pass.upgrade.spec.r#type);
-        let mut asked = BTreeMap::new();
+        let mut ahead = BTreeMap::new();
         if waits {
             for step in &steps {
-                if let Some(answer) = self.ask(pass, step.name).await {
-                    asked.insert(step.name, answer);
+                if let Some(result) = self.ask(pass, step.name).await {
+                    ahead.insert(step.name, result);
                 }
             }
         }
         let refused = pass.entry.condition(VALID);
-        let refused = refused.filter(|known| waits && known.status == false.into());
+        let refused = refused.filter(|condition| waits && condition.status == false.into());
         let start = schedule::parse_start(&pass.upgrade.spec.upgrade_at).ok();
         let window = start.map(|start| {
             let config = &pass.config;
@@ -107,26 +108,26 @@ impl UpgradeOperator {
             version: pass.entry.version.clone(),
             phase: pass.entry.phase.to_string(),
             refused: refused
-                .map(|known| known.message.clone())
+                .map(|condition| condition.message.clone())
                 .unwrap_or_default(),
             window: window.filter(|_| waits),
             steps: plan::steps(
                 &pass.entry,
                 &steps,
                 &pass.config.hooks,
-                &asked,
+                &ahead,
                 is_commenced,
             ),
             forecast,
         }
     }
 
-    /// What a gate says now. It is asked as in its turn, and changes nothing.
-    async fn ask(&self, pass: &Pass, step: StepName) -> Option<GateAnswer> {
-        let passes = || GateAnswer::Passes(String::new());
+    /// The result of a gate now. It is evaluated as in its turn, and changes nothing.
+    async fn ask(&self, pass: &Pass, step: StepName) -> Option<GateResult> {
+        let passes = || GateResult::Passes(String::new());
         match step {
             StepName::IsUpgradeable => Some(match steps::is_upgradeable(pass) {
-                StepOutcome::Hold(why) | StepOutcome::Failed(why) => GateAnswer::Holds(why),
+                StepOutcome::Hold(why) | StepOutcome::Failed(why) => GateResult::Holds(why),
                 StepOutcome::Done | StepOutcome::Waiting => passes(),
             }),
             StepName::PreUpgradeHealthCheck => {
@@ -136,9 +137,9 @@ impl UpgradeOperator {
                     .into_iter()
                     .partition(HealthFinding::holds);
                 Some(if holding.is_empty() {
-                    GateAnswer::Passes(health::texts(&others))
+                    GateResult::Passes(health::texts(&others))
                 } else {
-                    GateAnswer::Holds(health::texts(&holding))
+                    GateResult::Holds(health::texts(&holding))
                 })
             }
             StepName::ExternalDependencyAvailabilityCheck => {
@@ -146,7 +147,7 @@ impl UpgradeOperator {
                 Some(if faults.is_empty() {
                     passes()
                 } else {
-                    GateAnswer::Holds(faults.join("; "))
+                    GateResult::Holds(faults.join("; "))
                 })
             }
             StepName::EnsureExtraUpgradeWorkers => {
@@ -157,7 +158,7 @@ impl UpgradeOperator {
                     Ok(()) => passes(),
                     Err(error) => {
                         let why = Chain(&error);
-                        GateAnswer::Passes(format!("goes on without machines: {why}"))
+                        GateResult::Passes(format!("goes on without machines: {why}"))
                     }
                 })
             }
@@ -165,8 +166,8 @@ impl UpgradeOperator {
                 let desired = &pass.upgrade.spec.desired;
                 let accepted = &pass.config.accepted_risks;
                 Some(match commence::decide(desired, &pass.version, accepted) {
-                    CommenceStep::Hold(why) => GateAnswer::Holds(why),
-                    CommenceStep::SetChannel(_) => GateAnswer::Passes(format!(
+                    CommenceStep::Hold(why) => GateResult::Holds(why),
+                    CommenceStep::SetChannel(_) => GateResult::Passes(format!(
                         "sets channel {}; what it offers is known then",
                         desired.channel
                     )),
@@ -228,7 +229,7 @@ fn starts_soon(pass: &Pass) -> bool {
         schedule::window(start, config.window, &config.windows, pass.now).opens
     });
     let invalid = pass.entry.condition(VALID);
-    let is_valid = invalid.is_some_and(|known| known.status == true.into());
+    let is_valid = invalid.is_some_and(|condition| condition.status == true.into());
     is_valid && opens.is_ok_and(|opens| opens.duration_since(pass.now) < NEAR)
 }
 

@@ -64,7 +64,7 @@ async fn graph(pass: &Pass, current: &Version) -> Result<UpdateGraph, GraphError
     Ok(UpdateGraph::parse_for(&response.body, current)?)
 }
 
-/// Where the update service is asked about the desired channel.
+/// The address of the desired channel at the update service.
 fn graph_url(pass: &Pass, current: &str) -> Result<String, GraphError> {
     let spec = &pass.version.spec;
     let groups: Vec<usize> = spec.cluster_id.split('-').map(str::len).collect();

@@ -28,14 +28,14 @@ use upgrade_plan::walk::Refreshed;
 const SOURCE: &str = "ConfigSourceRead";
 
 /// After a failure the source is read again after this time, which doubles.
-const AGAIN: SignedDuration = SignedDuration::from_mins(1);
+const RETRY: SignedDuration = SignedDuration::from_mins(1);
 /// Longest time between two tries.
 const LONGEST: SignedDuration = SignedDuration::from_hours(1);
 
-/// Answers that ask for no upgrade any more count if one comes so long after another.
+/// Responses that ask for no upgrade any more count if one comes so long after another.
 const DOUBTED: SignedDuration = SignedDuration::from_secs(20);
 
-/// What is known of the source.
+/// What was read of the source.
 #[derive(Debug, Default)]
 pub(super) struct SourceState {
     /// When it was last tried, and how long after that it is due again.
@@ -46,7 +46,7 @@ pub(super) struct SourceState {
     failed: Option<String>,
     /// What it asks for, and why that is not followed.
     refused: Option<String>,
-    /// Since when its answers ask for no upgrade although there is one.
+    /// Since when its responses ask for no upgrade although there is one.
     doubted: Option<Timestamp>,
 }
 
@@ -64,7 +64,7 @@ impl UpgradeOperator {
         }
         if is_leaving {
             // Its end wakes the next pass, which makes the one that takes its place.
-            return Some(AGAIN);
+            return Some(RETRY);
         }
         // While steps run they are not held up by a source that is away: it is read again anyway.
         let runs = present.is_some_and(|upgrade| {
@@ -85,9 +85,9 @@ impl UpgradeOperator {
         }
         let wait = match refreshed {
             Refreshed::Same => config.watch_interval,
-            // What was deleted is made anew as soon as it is gone.
+            // What was deleted is recreated as soon as it is gone.
             Refreshed::Changed => SignedDuration::ZERO,
-            Refreshed::Doubted => AGAIN,
+            Refreshed::Doubted => RETRY,
             Refreshed::Unread => self.after_failure(),
         };
         let spread = Duration::try_from(wait).unwrap_or_default();
@@ -112,8 +112,8 @@ impl UpgradeOperator {
             tried.is_some_and(|tried| tried > read)
         });
         match last.filter(|_| is_repeated) {
-            Some(last) => last.saturating_mul(2).clamp(AGAIN, LONGEST),
-            None => AGAIN,
+            Some(last) => last.saturating_mul(2).clamp(RETRY, LONGEST),
+            None => RETRY,
         }
     }
 
@@ -183,8 +183,8 @@ impl UpgradeOperator {
         match (present, wanted) {
             (None, None) => Ok((Refreshed::Same, None)),
             (None, Some(spec)) => {
-                let (asked, at) = (&spec.desired.version, &spec.upgrade_at);
-                tracing::info!(version = asked, at, "the fleet manager asks for an upgrade");
+                let (version, at) = (&spec.desired.version, &spec.upgrade_at);
+                tracing::info!(version, at, "the fleet manager asks for an upgrade");
                 self.requests.create_upgrade(&spec).await?;
                 Ok((Refreshed::Changed, None))
             }
@@ -201,7 +201,7 @@ impl UpgradeOperator {
                 Ok((Refreshed::Same, Some(refused)))
             }
             (Some(_), None) if !is_certain(self.source().doubted, (self.now)()) => {
-                tracing::info!("the fleet manager asks for no upgrade: it is asked once more");
+                tracing::info!("the fleet manager asks for no upgrade: it is read once more");
                 Ok((Refreshed::Doubted, None))
             }
             (Some(present), wanted) => {
@@ -241,7 +241,7 @@ impl UpgradeOperator {
         Ok(None)
     }
 
-    /// Tells the fleet manager of a state, if it takes it. Told again, it is no change.
+    /// Reports a state to the fleet manager, if it takes it. A second report is no change.
     pub(super) async fn tell_fleet(
         &self,
         pass: &Pass,
@@ -295,7 +295,7 @@ impl UpgradeOperator {
     }
 }
 
-/// Whether an answer that asks for no upgrade counts, after one at `doubted` that did too.
+/// Whether a response that asks for no upgrade counts, after one at `doubted` that did too.
 fn is_certain(doubted: Option<Timestamp>, now: Timestamp) -> bool {
     doubted.is_some_and(|since| now.duration_since(since).abs() >= DOUBTED)
 }

@@ -1,4 +1,4 @@
-//! Scenarios: what is known, the requests to the API server that follow, in order, and no others.
+//! Scenarios: what is cached, the requests to the API server that follow, in order, and no others.
 
 use apimock::{Call, Reply, Script};
 use cluster::access::Access;
@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::monitoring::MonitoringSettings;
+use upgrade_plan::drain_help::lease::HOLDER;
 use upgrade_plan::fixture::{START, at, cluster_version, config, entry, spec};
 use upgrade_plan::hook::HookState;
-use upgrade_plan::node_keeper::lease::HOLDER;
 use upgrade_plan::node_view::UpgradeNode;
 use upgrade_plan::step::StepName;
 use upgrade_plan::walk::{Observations, UpgradeCommand, UpgradeObservation};
@@ -134,7 +134,7 @@ fn released() -> Call {
 async fn kept(node: Value, calls: Vec<Call>) -> (Vec<String>, Vec<String>) {
     let (script, operator) = operator(&[node], calls);
     let mut pass = pass("");
-    let failed = script.drive(operator.keep_nodes(&mut pass)).await;
+    let failed = script.drive(operator.help_drains(&mut pass)).await;
     (failed, operator.held_drains())
 }
 
@@ -249,13 +249,13 @@ async fn budget_that_is_overruled_is_announced_afterwards_and_until_that_succeed
     let (script, operator) = operator(&[draining("True", |_| ())], calls);
     let mut pass = pass("");
     let work = async {
-        operator.keep_nodes(&mut pass).await;
+        operator.help_drains(&mut pass).await;
         let over = draining("True", |node| {
             node["metadata"]["annotations"]["slipway.dev/phase"] = json!("Applying");
         });
         let over = UpgradeNode::parse(serde_json::from_value(over).unwrap());
         operator.caches.nodes.apply(WatchEvent::Applied(over));
-        operator.keep_nodes(&mut pass).await;
+        operator.help_drains(&mut pass).await;
     };
     script.drive(work).await;
 }
@@ -278,7 +278,7 @@ async fn drain_of_a_machine_that_is_taken_away_is_helped_without_a_lease() {
         let mut keep = async |deleted| {
             let machine = machine(deleted);
             operator
-                .keep_machine(&mut pass, &machine, &node)
+                .help_machine(&mut pass, &machine, &node)
                 .await
                 .unwrap()
         };
@@ -347,8 +347,8 @@ async fn hook_that_has_succeeded_is_written_before_what_follows() {
     let mut found = hook.to_job(&pass.upgrade, "4.16.4");
     found["status"] = json!({ "conditions": [{ "type": "Complete", "status": "True" }] });
     let mut expected = pass.entry.clone();
-    let said = ("Succeeded", "Job upgrade-4-16-4-a has succeeded");
-    history::note(&mut expected, "Hook-a", true.into(), said, at(100));
+    let text = ("Succeeded", "Job upgrade-4-16-4-a has succeeded");
+    history::note(&mut expected, "Hook-a", true.into(), text, at(100));
     let body = json!({
         "apiVersion": "upgrade.managed.openshift.io/v1alpha1", "kind": "UpgradeConfig",
         "metadata": { "name": "managed-upgrade-config", "namespace": "muo", "uid": "u" },

@@ -86,12 +86,12 @@ impl UpgradeOperator {
             UpgradeObservation::Image { current, image } => {
                 let version = image::read_version(&image, &current).await;
                 let version = version.map_err(|error| Chain(&error).to_string());
-                seen.asked = Some(version.map(Some));
+                seen.checked = Some(version.map(Some));
             }
             UpgradeObservation::Graph { current, desired } => {
                 let offered = super::starting::check_offered(pass, &current, &desired).await;
                 let offered = offered.map_err(|error| Chain(&error).to_string());
-                seen.asked = Some(offered.map(|()| None));
+                seen.checked = Some(offered.map(|()| None));
             }
             UpgradeObservation::Source => seen.source = Some(self.refresh_at_start(pass).await),
             UpgradeObservation::Latest => seen.is_current = Some(self.is_current(pass).await?),
@@ -163,10 +163,10 @@ impl UpgradeOperator {
         let mut drains = MachineDrains::default();
         for machine in capacity::added_machines(machines) {
             let node = capacity::node_of(machine);
-            let Some((node, known)) = node.and_then(|node| Some((node, nodes.get(node)?))) else {
+            let Some((node, cached)) = node.and_then(|node| Some((node, nodes.get(node)?))) else {
                 continue;
             };
-            match self.keep_machine(pass, machine, known).await {
+            match self.help_machine(pass, machine, cached).await {
                 Ok(false) => {}
                 Ok(true) => drains.stuck.push(node.to_owned()),
                 Err(error) => {
@@ -225,8 +225,8 @@ impl UpgradeOperator {
                 pass.note(VALID, true, "Valid", &message);
             }
             Do::NoteInvalid(why) => {
-                let known = pass.entry.condition(VALID);
-                if known.is_none_or(|known| known.message != why) {
+                let condition = pass.entry.condition(VALID);
+                if condition.is_none_or(|condition| condition.message != why) {
                     tracing::warn!(reason = why, "the UpgradeConfig is not followed");
                 }
                 pass.note(VALID, false, "Invalid", &why);

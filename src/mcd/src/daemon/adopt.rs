@@ -48,7 +48,7 @@ const USED_ANNOTATIONS: &str = "/etc/machine-config-daemon/node-annotation.json.
 /// such a file nor a record.
 ///
 /// A record that names something else has overtaken their file, for the Node of a host that went on
-/// may have been deleted and registered anew. Such a Node has lost its labels, and with them its
+/// may have been deleted and registered again. Such a Node has lost its labels, and with them its
 /// pool: it gets [`annotation::REGISTERED_ANEW`].
 ///
 /// # Errors
@@ -106,15 +106,35 @@ fn first(mut born: BTreeMap<String, String>, record: Option<Target>) -> BTreeMap
     born
 }
 
-/// What is known of the pool of a Node that was registered anew.
+/// The pool of a Node that was registered again, as far as its host names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AnewPool {
     /// Nothing that keeps a target off.
     Free,
     /// The target is of the pool that the host has its configuration of: the Node is back in it.
     Back,
-    /// The target is of another pool; for people.
-    Other(String),
+    /// The target is of another pool.
+    Other(OtherPool),
+}
+
+/// A target of another pool than the one that configured the host.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "this Node was registered anew and has no labels of pool {was}, of which its host has {at}: \
+     {to} of {} is not followed. Give the Node the labels of pool {was}, or remove its annotation \
+     {} to have it follow",
+    .is.as_ref().map_or_else(|| "no pool".to_owned(), |pool| format!("pool {pool}")),
+    annotation::REGISTERED_ANEW
+)]
+pub struct OtherPool {
+    /// The pool of the host.
+    was: String,
+    /// The configuration of the host.
+    at: String,
+    /// The configuration that is desired.
+    to: String,
+    /// Its pool.
+    is: Option<String>,
 }
 
 /// Whether a target may be followed. Without its labels a Node counts as a worker: what made the
@@ -133,13 +153,12 @@ pub fn judge_pool(node: &Node, to: &str) -> AnewPool {
             AnewPool::Back
         };
     }
-    let key = annotation::REGISTERED_ANEW;
-    AnewPool::Other(format!(
-        "this Node was registered anew and has no labels of pool {was}, of which its host has \
-         {at}: {to} of {} is not followed. Give the Node the labels of pool {was}, or remove its \
-         annotation {key} to have it follow",
-        is.map_or_else(|| "no pool".to_owned(), |pool| format!("pool {pool}"))
-    ))
+    AnewPool::Other(OtherPool {
+        was: was.to_owned(),
+        at: at.to_owned(),
+        to: to.to_owned(),
+        is: is.map(str::to_owned),
+    })
 }
 
 /// Whether the Node names no configuration in force yet, or none that it is to have: then no
@@ -215,21 +234,22 @@ mod tests {
 
     #[test]
     fn a_node_that_was_registered_anew_follows_no_other_pool() {
-        let judge = |anew: Option<&str>, to: &str| {
-            let annotations = anew.map(|anew| (annotation::REGISTERED_ANEW, anew));
+        let judge = |before: Option<&str>, to: &str| {
+            let annotations = before.map(|config| (annotation::REGISTERED_ANEW, config));
             let annotations: BTreeMap<_, _> = annotations.into_iter().collect();
             judge_pool(&node(&json!(annotations)), to)
         };
-        let anew = Some("rendered-infra-1");
+        let before = Some("rendered-infra-1");
         assert_eq!(judge(None, "rendered-worker-2"), AnewPool::Free);
-        assert_eq!(judge(anew, "rendered-infra-1"), AnewPool::Free);
-        assert_eq!(judge(anew, "rendered-infra-2"), AnewPool::Back);
+        assert_eq!(judge(before, "rendered-infra-1"), AnewPool::Free);
+        assert_eq!(judge(before, "rendered-infra-2"), AnewPool::Back);
         // A host that no pool configured belongs to none.
         assert_eq!(judge(Some("by-hand"), "rendered-worker-2"), AnewPool::Free);
         for (to, pool) in [("rendered-worker-2", "of pool worker"), ("x", "of no pool")] {
-            let AnewPool::Other(text) = judge(anew, to) else {
+            let AnewPool::Other(other) = judge(before, to) else {
                 panic!("{to} is followed");
             };
+            let text = other.to_string();
             assert!(text.contains(pool), "{text}");
             assert!(text.contains("pool infra"), "{text}");
         }
@@ -261,10 +281,10 @@ mod tests {
     }
 
     #[test]
-    fn a_known_node_is_left_alone() {
-        let known = json!({
+    fn an_adopted_node_is_left_alone() {
+        let annotations = json!({
             annotation::CURRENT_CONFIG: "rendered-worker-9", annotation::DESIRED_CONFIG: "rendered-worker-9"
         });
-        assert_eq!(annotate(&node(&known), &born()), Change::default());
+        assert_eq!(annotate(&node(&annotations), &born()), Change::default());
     }
 }

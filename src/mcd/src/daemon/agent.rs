@@ -1,6 +1,7 @@
 //! The real executor: each command of the state machine, carried out on this node.
 
 mod adopting;
+pub(super) mod error;
 mod prefetch;
 
 use std::path::PathBuf;
@@ -18,11 +19,11 @@ use node::watch::ObservedNode;
 use node::writer::NodeWriter;
 use node_update::phase::{Command, Event, Machine};
 use node_update::plan::{Attempt, Route, Target};
-use node_update::verify::unexpected_state;
 use node_update::well_known::FORCE_FILE;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
+use self::error::{Error, Refusal};
 use super::drain::{DrainNotice, NodeDrain};
 use super::drain_clock::DrainClock;
 use super::drift_target::{self, DriftTarget};
@@ -69,15 +70,15 @@ pub struct Agent {
     pub watched: watch::Sender<DriftTarget>,
     /// The clock.
     pub now: fn() -> Timestamp,
-    /// What is known from one command to the next.
-    pub known: Known,
+    /// State that outlives a command.
+    pub state: ExecutorState,
 }
 
-/// What is known from one command to the next; read from the host again at each observation.
+/// State that outlives a command; read from the host again at each observation.
 #[derive(Debug, Default)]
-pub struct Known {
+pub struct ExecutorState {
     facts: Mutex<Facts>,
-    /// Held by the one task that makes host and Node known to each other.
+    /// Held by the one task that adopts the host.
     adopting: tokio::sync::Mutex<()>,
     names: AtomicU64,
 }
@@ -108,7 +109,7 @@ enum Called {
     Next,
 }
 
-impl Known {
+impl ExecutorState {
     /// An attempt that is no update yet.
     fn begin_ahead(&self, attempt: &Attempt) {
         self.facts().ahead = Some(attempt.clone());
@@ -151,12 +152,12 @@ impl Executor for Agent {
                 let shown = || self.publisher.rest((self.now)());
                 match self.return_to_service(shown).await {
                     Ok(()) => Event::InService,
-                    Err(text) => Event::Failed(text),
+                    Err(error) => failed(&error),
                 }
             }
             Command::Uncordon => match self.return_to_service(|| None).await {
                 Ok(()) => return None,
-                Err(text) => Event::StillCordoned(text),
+                Err(error) => Event::StillCordoned(Chain(&error).to_string()),
             },
             Command::Forget => {
                 let forget = || JournalStore::new(&Root::open(&self.root, None)?).clear_held();
@@ -173,7 +174,7 @@ impl Executor for Agent {
 
     async fn cancel(&self) {
         let attempts = {
-            let facts = self.known.facts();
+            let facts = self.state.facts();
             let plan = facts.plan.as_ref().map(|plan| plan.attempt.clone());
             plan.into_iter().chain(facts.ahead.clone())
         };
@@ -215,46 +216,44 @@ impl Executor for Agent {
 
 impl Agent {
     fn stored(&self) -> Option<planning::Stored> {
-        self.known.facts().plan.clone()
+        self.state.facts().plan.clone()
     }
 
     /// A name that no attempt on this host had before: the time, and a number within this process.
     fn name_attempt(&self) -> Attempt {
-        let number = self.known.names.fetch_add(1, Ordering::Relaxed);
+        let number = self.state.names.fetch_add(1, Ordering::Relaxed);
         Attempt(format!("{:x}-{number:x}", (self.now)().as_millisecond()))
     }
 
     async fn observe(&self) -> Event {
         if let Err(error) = self.adopt().await {
-            return Event::Failed(error);
+            return failed(&error);
         }
         match self.settled_host().await {
             Ok(Some(host)) => {
                 if host.under_way.is_none() {
                     self.say_which_counts(&host.observation.at.config);
                 }
-                let mut facts = self.known.facts();
+                let mut facts = self.state.facts();
                 facts.at = Some(host.observation.at.clone());
                 facts.boot_id.clone_from(&host.observation.boot_id);
                 facts.plan = host.under_way;
                 Event::Observed(host.observation)
             }
-            Ok(None) => Event::Failed(adopting::no_record()),
-            Err(error) => Event::Failed(error),
+            Ok(None) => failed(&Refusal::NoRecord.into()),
+            Err(error) => failed(&error),
         }
     }
 
     /// Reads the host; `None` if it has no record. A unit that the daemon before started is waited
-    /// for until its attempt is stored, or it ends without one. An error is returned as text.
-    async fn settled_host(&self) -> Result<Option<observe::Host>, String> {
+    /// for until its attempt is stored, or it ends without one.
+    async fn settled_host(&self) -> Result<Option<observe::Host>, Error> {
         let mut waited_for = None;
         loop {
             // First the unit, then the journal: what ends in between has stored what it left.
-            let unit = self.helper.running(&apply::VERBS).await;
-            let unit = unit.map_err(|error| Chain(&error).to_string())?;
+            let unit = self.helper.running(&apply::VERBS).await?;
             let read = Root::open(&self.root, None).map_err(observe::Error::from);
-            let host = read.and_then(|root| observe::host(&root));
-            let host = host.map_err(|error| Chain(&error).to_string())?;
+            let host = read.and_then(|root| observe::host(&root))?;
             let is_stored = host.as_ref().is_none_or(|host| host.under_way.is_some());
             if unit.is_none() || is_stored {
                 return Ok(host);
@@ -288,15 +287,15 @@ impl Agent {
         };
         let is_forced = match may_begin.await {
             Ok(is_forced) => is_forced,
-            Err(text) => return Event::Failed(text),
+            Err(error) => return failed(&error),
         };
         // Neither changes the host.
         let (checked, made) = tokio::join!(
             self.check_origin(from, is_forced),
             self.make_plan(Called::Desired, from, to, is_forced, events)
         );
-        if let Err(text) = checked {
-            return Event::Failed(text);
+        if let Err(error) = checked {
+            return failed(&error);
         }
         tracing::info!("Starting update from {} to {}", from.config, to.config);
         match made {
@@ -317,7 +316,7 @@ impl Agent {
                 if let Some(image) = &outline.image {
                     self.reporter.report(&NodeEvent::os_update_started(image));
                 }
-                self.known.facts().plan = Some(stored);
+                self.state.facts().plan = Some(stored);
                 Event::Planned(outline)
             }
             Err(no_plan) => no_plan.into(),
@@ -350,44 +349,43 @@ impl Agent {
         Box::pin(planner.plan(&attempt, (from, to), facts, events)).await
     }
 
-    /// Whether an administrator forces the update; an error is returned as text.
-    fn is_forced(&self) -> Result<bool, String> {
-        let text = |error: &(dyn std::error::Error + 'static)| Chain(error).to_string();
-        let root = Root::open(&self.root, None).map_err(|error| text(&error))?;
-        observe::is_forced(&root).map_err(|error| text(&error))
+    /// Whether an administrator forces the update.
+    fn is_forced(&self) -> Result<bool, Error> {
+        let root = Root::open(&self.root, None).map_err(observe::Error::from)?;
+        Ok(observe::is_forced(&root)?)
     }
 
     /// Checks files and units of the host before it is changed, unless an administrator forces the
-    /// update. An error is reported as an event where it is a difference, and returned as text.
-    async fn check_origin(&self, from: &Target, is_forced: bool) -> Result<(), String> {
+    /// update. A difference is reported as an event, too.
+    async fn check_origin(&self, from: &Target, is_forced: bool) -> Result<(), Error> {
         if is_forced {
             // Clients of OpenShift's MCO look for these words.
             tracing::info!("Skipping on-disk validation; {FORCE_FILE} present");
             return Ok(());
         }
         if let Some(drift) = self.find_drift().await? {
-            let unexpected = unexpected_state(from, &drift);
+            let from = from.clone();
+            let refusal = Refusal::Drifted { from, drift };
             self.reporter
-                .report(&NodeEvent::preflight_failed(&unexpected));
-            return Err(unexpected);
+                .report(&NodeEvent::preflight_failed(&refusal.to_string()));
+            return Err(refusal.into());
         }
         Ok(())
     }
 
-    /// What of the files and units of the host's configuration was changed by hand; an error is
-    /// returned as text.
-    pub(super) async fn find_drift(&self) -> Result<Option<String>, String> {
+    /// What of the files and units of the host's configuration was changed by hand.
+    pub(super) async fn find_drift(&self) -> Result<Option<String>, Error> {
         let verb = Verb::Verify { drift: true };
         let name = self.name_attempt();
-        let run = self.helper.run(&verb, &name, Priority::Normal).await;
-        let report = run.map_err(|error| Chain(&error).to_string())?;
-        let because = report.because();
+        let report = self.helper.run(&verb, &name, Priority::Normal).await?;
         match report.outcome {
             HelperOutcome::Done => Ok(None),
             // Only a check that came to its end has details.
-            HelperOutcome::Failed if report.details::<VerifyDetails>().is_ok() => Ok(Some(because)),
+            HelperOutcome::Failed if report.clone().details::<VerifyDetails>().is_ok() => {
+                Ok(Some(report.because()))
+            }
             HelperOutcome::Failed | HelperOutcome::Rejected | HelperOutcome::NeedsReboot => {
-                Err(because)
+                Err(Error::NotDone(report))
             }
         }
     }
@@ -422,8 +420,8 @@ impl Agent {
         let mut blocked = "pods have not left yet".to_owned();
         let mut is_overdue = false;
         let result = draining
-            .run(|told| {
-                match told {
+            .run(|notice| {
+                match notice {
                     DrainNotice::Blocked(text) => blocked = text,
                     DrainNotice::Slow => {
                         self.reporter
@@ -482,7 +480,7 @@ impl Agent {
             let config = &plan.to.config;
             tracing::info!("Performing post config change action: {word} for config {config}");
         }
-        let boot_id = self.known.facts().boot_id.clone();
+        let boot_id = self.state.facts().boot_id.clone();
         // Not knowing the node, what can be undone by a person is better than what cannot.
         let stays = desired::latest(&self.seen).is_none_or(|node| node.is_control_plane);
         let event = apply::apply(
@@ -529,7 +527,7 @@ impl Agent {
         };
         let attempt = self.name_attempt();
         let (is_new, was_verified) = {
-            let facts = self.known.facts();
+            let facts = self.state.facts();
             (facts.at.as_ref() != Some(to), facts.is_verified)
         };
         let event = verify::verify(&self.helper, &root, (to, is_new), &attempt, |event| {
@@ -537,7 +535,7 @@ impl Agent {
         })
         .await;
         if event == Event::Verified {
-            let mut facts = self.known.facts();
+            let mut facts = self.state.facts();
             facts.at = Some(to.clone());
             facts.is_verified = true;
         } else if let Event::Failed(text) = &event {
@@ -553,9 +551,9 @@ impl Agent {
     }
 
     /// Returns the node to service, and shows what `shown` has with it; an error is reported as an
-    /// event, and returned as text.
-    async fn return_to_service(&self, shown: impl FnOnce() -> Option<Shown>) -> Result<(), String> {
-        let at = self.known.facts().at.clone();
+    /// event, too.
+    async fn return_to_service(&self, shown: impl FnOnce() -> Option<Shown>) -> Result<(), Error> {
+        let at = self.state.facts().at.clone();
         let config = at.map(|at| at.config).unwrap_or_default();
         let root = Root::open(&self.root, None);
         // A host that cannot tell since when it is up takes any word of the kubelet.
@@ -577,7 +575,7 @@ impl Agent {
         given.map_err(|error| {
             let text = Chain(&error).to_string();
             self.reporter.report(&NodeEvent::failed_to_uncordon(&text));
-            text
+            error.into()
         })
     }
 
@@ -587,6 +585,10 @@ impl Agent {
         self.configs.rest();
         chassis::memory::trim_heap();
     }
+}
+
+fn failed(error: &Error) -> Event {
+    Event::Failed(Chain(error).to_string())
 }
 
 fn no_plan() -> Event {

@@ -51,8 +51,8 @@ impl Spread {
     }
 }
 
-/// What is shown of a node at rest. What stands there of the same target stays until the outcome of
-/// another try is known.
+/// What is shown of a node at rest. What stands there of the same target stays until
+/// another try ends.
 pub(super) fn show(ahead: &Ahead, status: &NodeStatus, change: Change) -> Change {
     let outcome = |fetched: Option<&str>, failed: Option<&str>| {
         let write = |change: Change, key, value: Option<&str>| match value {

@@ -24,13 +24,13 @@ const LAST_WORDS: Duration = Duration::from_secs(10);
 /// within its own limit.
 const SHUTDOWN_LIMIT: Duration = Duration::from_mins(15);
 
-/// How often logind is asked, and the pause after an answer that did not come: longer than a host
-/// takes to end what runs on it.
+/// How often a reboot is requested of logind, and the pause after a request without a response:
+/// longer than a host takes to end what runs on it.
 const REBOOT_TRIES: u32 = 3;
 const REBOOT_PAUSE: Duration = Duration::from_secs(30);
 
 /// Executes the stored plan, or finishes it. Answers `Switched`, `Applied` or `Failed`; `failed`
-/// gets the reason, and what is known of it, where the plan was not carried out.
+/// gets the reason and its fields where the plan was not carried out.
 ///
 /// A target that cannot be proved is left by itself, unless `stays`: a control-plane node holds
 /// what the cluster is, and waits for people.

@@ -3,9 +3,9 @@
 //!
 //! They come whatever the node's phase is and whether its pool is paused: a kubelet whose CA runs
 //! out is lost. The controller announces others on the Node
-//! ([`annotation::CERTIFICATES`]): nothing is asked for meanwhile, and no watch holds a connection
+//! ([`annotation::CERTIFICATES`]): no request is sent meanwhile, and no watch holds a connection
 //! of the pod's own identity open on every node. Where none are announced, the ControllerConfig is
-//! asked for now and then.
+//! read now and then.
 //!
 //! - [`files`]: bundles in `/etc`
 //! - [`rotation`]: the CA by which this node knows the API server
@@ -39,14 +39,14 @@ use super::desired;
 use super::events::{EventReporter, NodeEvent};
 use super::helper::Helper;
 
-/// How often the ControllerConfig is asked for where nothing is announced, at most. A node
+/// How often the ControllerConfig is read where nothing is announced, at most. A node
 /// asks in the upper half of it, so that a fleet does not ask at once.
 const PACE: Duration = Duration::from_mins(15);
 
 /// The same where the controller announces: an announcement that was lost is made up for.
 const SELDOM: Duration = Duration::from_hours(24);
 
-/// How soon it is asked for again after a failure, at first.
+/// How soon it is read again after a failure, at first.
 const RETRY: Duration = Duration::from_mins(1);
 
 /// Why certificates are not in force yet. All of it is tried again.

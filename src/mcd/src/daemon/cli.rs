@@ -92,7 +92,7 @@ pub struct Options {
     pub own: Option<PodName>,
     /// Namespace of events.
     pub events_namespace: String,
-    /// Where the kubelet is asked for its health; nowhere if it is not.
+    /// Address of the kubelet's health endpoint; none if it is not checked.
     pub kubelet_health: Option<Uri>,
     /// Over which time nodes spread what they fetch before their turn.
     pub prefetch_window: Duration,

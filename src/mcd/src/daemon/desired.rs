@@ -1,4 +1,4 @@
-//! What the Node asks for.
+//! The desired state that the Node names.
 
 use std::sync::Arc;
 
@@ -20,8 +20,8 @@ fn target(status: &NodeStatus) -> Option<Target> {
     })
 }
 
-/// Sends the loop what the Node asks for, whenever that changes, until the shutdown. `looked` is
-/// sent once the Node was read for the first time, after what it asked for then.
+/// Sends the loop the desired state of the Node, whenever that changes, until the shutdown.
+/// `looked` is sent once the Node was read for the first time, after the events of that state.
 pub async fn follow(
     mut seen: watch::Receiver<ObservedNode>,
     spread: Spread,
@@ -29,18 +29,18 @@ pub async fn follow(
     looked: oneshot::Sender<()>,
     mut shutdown: Shutdown,
 ) {
-    let mut last = Asked::default();
+    let mut last = DesiredState::default();
     let mut looked = Some(looked);
     loop {
         let node = seen.borrow_and_update().clone();
         if let Some(node) = node {
-            let asked = Asked::of(&NodeStatus::read(&node.annotations), &spread);
-            for event in changes(&last, &asked) {
+            let desired = DesiredState::of(&NodeStatus::read(&node.annotations), &spread);
+            for event in changes(&last, &desired) {
                 if events.send(event).await.is_err() {
                     return;
                 }
             }
-            last = asked;
+            last = desired;
             if let Some(looked) = looked.take()
                 && looked.send(()).is_err()
             {
@@ -54,9 +54,9 @@ pub async fn follow(
     }
 }
 
-/// What the Node asks for.
+/// The desired state that the Node names.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Asked {
+struct DesiredState {
     target: Option<Target>,
     /// Whether a held target is to be tried again.
     is_released: bool,
@@ -64,7 +64,7 @@ struct Asked {
     next: Option<NextTarget>,
 }
 
-impl Asked {
+impl DesiredState {
     fn of(status: &NodeStatus, spread: &Spread) -> Self {
         Self {
             target: target(status),
@@ -74,7 +74,7 @@ impl Asked {
     }
 }
 
-/// What the Node's annotations said when it was last seen.
+/// The status in the annotations of the Node as it was last seen.
 pub fn latest_status(seen: &watch::Receiver<ObservedNode>) -> Option<NodeStatus> {
     seen.borrow()
         .as_ref()
@@ -86,7 +86,7 @@ pub fn latest(seen: &watch::Receiver<ObservedNode>) -> Option<Arc<Node>> {
     seen.borrow().clone()
 }
 
-fn changes(before: &Asked, now: &Asked) -> Vec<Event> {
+fn changes(before: &DesiredState, now: &DesiredState) -> Vec<Event> {
     let mut events = Vec::new();
     if let Some(target) = &now.target
         && before.target.as_ref() != Some(target)
@@ -111,7 +111,7 @@ mod tests {
 
     use super::*;
 
-    fn asked(config: &str, image: &str, retry: &str) -> Asked {
+    fn desired(config: &str, image: &str, retry: &str) -> DesiredState {
         let annotations = [
             (annotation::DESIRED_CONFIG, config),
             (annotation::DESIRED_IMAGE, image),
@@ -121,28 +121,28 @@ mod tests {
         of(&annotations.into())
     }
 
-    fn of(annotations: &BTreeMap<String, String>) -> Asked {
+    fn of(annotations: &BTreeMap<String, String>) -> DesiredState {
         let spread = Spread::new("n", Duration::ZERO);
-        Asked::of(&NodeStatus::read(annotations), &spread)
+        DesiredState::of(&NodeStatus::read(annotations), &spread)
     }
 
     #[test]
     fn empty_annotations_ask_for_nothing() {
-        assert_eq!(asked("", "", ""), Asked::default());
+        assert_eq!(desired("", "", ""), DesiredState::default());
         assert_eq!(target(&NodeStatus::read(&BTreeMap::new())), None);
     }
 
     #[test]
     fn a_release_names_the_configuration_it_means() {
-        assert!(asked("b", "", "b").is_released);
-        assert!(!asked("b", "", "a").is_released);
+        assert!(desired("b", "", "b").is_released);
+        assert!(!desired("b", "", "a").is_released);
     }
 
     #[test]
     fn only_changes_are_sent() {
-        let none = Asked::default();
-        let b = asked("b", "", "");
-        let layered = asked("b", "registry/os@sha256:1", "");
+        let none = DesiredState::default();
+        let b = desired("b", "", "");
+        let layered = desired("b", "registry/os@sha256:1", "");
         assert_eq!(
             changes(&none, &b),
             [Event::Desired(b.target.clone().unwrap())]
@@ -157,7 +157,7 @@ mod tests {
             [],
             "a target is never withdrawn by leaving it out"
         );
-        assert_eq!(changes(&b, &asked("b", "", "b")), [Event::Release]);
+        assert_eq!(changes(&b, &desired("b", "", "b")), [Event::Release]);
         let named = of(&[(annotation::NEXT_CONFIG.to_owned(), "c".to_owned())].into());
         let next = Event::Next(named.next.clone());
         assert_eq!(changes(&none, &named), [next]);

@@ -125,7 +125,7 @@ impl NodeDrain<'_> {
         let mut held: Option<(String, Instant)> = None;
         while let Some((text, lease)) = lease(&seen, expired.as_deref()) {
             let until = match held {
-                Some((known, until)) if known == text => until,
+                Some((seen_lease, until)) if seen_lease == text => until,
                 _ => {
                     notify(DrainNotice::Blocked(format!(
                         "{} drains this node since {}",
@@ -161,16 +161,16 @@ impl NodeDrain<'_> {
         clocks: &mut Peekable<impl Iterator<Item = (Instant, DrainNotice)>>,
         notify: &mut impl FnMut(DrainNotice),
     ) -> DrainEnd {
-        let (sender, mut told) = tokio::sync::mpsc::unbounded_channel();
+        let (sender, mut progress) = tokio::sync::mpsc::unbounded_channel();
         let drain = Drain {
             access: self.kubelet,
             node: self.node,
             own: self.own,
             passed: self.passed(cordoned),
         };
-        let evicting = drain.run(|progress| {
+        let evicting = drain.run(|text| {
             // The receiver lives as long as this function.
-            if sender.send(progress.to_string()).is_err() {
+            if sender.send(text.to_string()).is_err() {
                 tracing::debug!("no receiver for the progress of the drain");
             }
         });
@@ -181,7 +181,7 @@ impl NodeDrain<'_> {
             let next = clocks.peek().map(|(at, _)| *at);
             tokio::select! {
                 biased;
-                Some(blocked) = told.recv() => notify(DrainNotice::Blocked(blocked)),
+                Some(blocked) = progress.recv() => notify(DrainNotice::Blocked(blocked)),
                 () = &mut evicting => break,
                 changed = seen.changed() => {
                     if changed.is_err() {

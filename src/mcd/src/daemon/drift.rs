@@ -21,7 +21,7 @@ use node_update::well_known::UNITS;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::agent::Agent;
+use super::agent::{self, Agent};
 use super::drift_target::DriftTarget;
 use super::events::NodeEvent;
 use super::observe;
@@ -69,7 +69,7 @@ impl<'a> DriftMonitor<'a> {
     }
 
     async fn run(&mut self) {
-        let mut known = 0;
+        let mut reported = 0;
         loop {
             let (config, arrivals) = match self
                 .watched
@@ -83,9 +83,10 @@ impl<'a> DriftMonitor<'a> {
             // Clients of OpenShift's MCO look for these words. A daemon that only starts again is
             // no news of the node.
             tracing::info!(config, "Config Drift Monitor started");
-            if std::mem::replace(&mut known, arrivals) != arrivals {
-                let reporter = &self.agent.reporter;
-                reporter.report(&NodeEvent::drift_monitor_started(&config));
+            if std::mem::replace(&mut reported, arrivals) != arrivals {
+                self.agent
+                    .reporter
+                    .report(&NodeEvent::drift_monitor_started(&config));
             }
             self.watch(&config).await;
             tracing::info!("Config Drift Monitor has shut down");
@@ -121,7 +122,9 @@ impl<'a> DriftMonitor<'a> {
             let is_unchecked = checked.is_err();
             match checked {
                 Ok(drift) => is_drifted = self.tell(drift, is_drifted).await,
-                Err(error) => tracing::warn!(error, "cannot check the host for manual changes"),
+                Err(error) => {
+                    tracing::warn!(error = %Chain(&error), "cannot check the host for manual changes");
+                }
             }
             let changed = async {
                 match &armed {
@@ -200,8 +203,8 @@ struct Look {
     armed: Result<PathWatch, Error>,
     /// The record could not be mended: nothing else of the host can be judged without it.
     is_record_broken: bool,
-    /// What differs; an error is returned as text.
-    checked: Result<Option<String>, String>,
+    /// What differs.
+    checked: Result<Option<String>, agent::error::Error>,
 }
 
 /// Mends the record and checks the host, under a watch that begins before either reads: a change in
@@ -210,7 +213,7 @@ struct Look {
 async fn look(
     root: &Path,
     mend: impl AsyncFnOnce() -> Option<String>,
-    check: impl AsyncFnOnce() -> Result<Option<String>, String>,
+    check: impl AsyncFnOnce() -> Result<Option<String>, agent::error::Error>,
 ) -> Look {
     let armed = arm(root);
     let broken = mend().await;
@@ -293,7 +296,7 @@ mod tests {
                 std::fs::remove_file(&record).unwrap();
                 None
             },
-            async || Err("the host has no record".to_owned()),
+            async || Err(agent::error::Refusal::NoRecord.into()),
         )
         .await;
         assert!(!found.is_record_broken);

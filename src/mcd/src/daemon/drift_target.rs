@@ -8,7 +8,7 @@ use tokio::sync::watch;
 pub struct DriftTarget {
     /// Name of the configuration; nothing while the host is changed by an update.
     pub config: Option<String>,
-    /// How often the host was verified: it is checked anew after each time.
+    /// How often the host was verified: it is checked again after each time.
     pub round: u64,
     /// How often the node came into a configuration.
     pub arrivals: u64,

@@ -11,7 +11,7 @@ use node_update::phase::{Command, Event, Machine, Unexpected};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
 
-/// How long the first reading of the host waits for the Node. With its target known, a plan that is
+/// How long the first reading of the host waits for the Node. With its target read, a plan that is
 /// under way is finished or reverted as that asks; without, the plan is still brought to an end.
 const NODE_FIRST: Duration = Duration::from_secs(30);
 
@@ -53,7 +53,7 @@ impl EventSink {
 /// among the `inputs`.
 ///
 /// # Errors
-/// [`Unexpected`]: an event that the state machine has no answer to. The process ends then and
+/// [`Unexpected`]: an event that the state machine has no transition for. The process ends then and
 /// starts over from what the host says.
 pub async fn drive<E: Executor>(
     executor: &E,
@@ -75,7 +75,7 @@ pub async fn drive<E: Executor>(
         let event = tokio::select! {
             biased;
             () = shutdown.requested() => return Ok(()),
-            Some(event) = work.said.recv() => event,
+            Some(event) = work.events.recv() => event,
             answer = &mut work.running => match answer {
                 Some(event) => event,
                 None => continue,
@@ -97,7 +97,7 @@ struct Work<'e, E> {
     machine: Machine,
     queue: VecDeque<Command>,
     running: Running<'e>,
-    said: mpsc::UnboundedReceiver<Event>,
+    events: mpsc::UnboundedReceiver<Event>,
     retry_at: Option<Instant>,
 }
 
@@ -108,13 +108,13 @@ impl<'e, E: Executor> Work<'e, E> {
             machine: Machine::new(),
             queue: VecDeque::new(),
             running: Fuse::terminated(),
-            said: EventSink::channel().1,
+            events: EventSink::channel().1,
             retry_at: None,
         }
     }
 
-    /// Begins the next command, if none is under way. A wait begins when what was asked for before
-    /// it is done.
+    /// Begins the next command, if none is under way. A wait begins when the commands before
+    /// it are done.
     fn begin_next(&mut self) {
         while self.running.is_terminated() {
             let Some(command) = self.queue.pop_front() else {
@@ -126,10 +126,10 @@ impl<'e, E: Executor> Work<'e, E> {
                 continue;
             }
             // A channel of its own: the events of an abandoned command are dropped with it.
-            let (events, said) = EventSink::channel();
-            self.said = said;
+            let (sink, events) = EventSink::channel();
+            self.events = events;
             let future: Pin<Box<dyn Future<Output = Option<Event>> + 'e>> =
-                Box::pin(self.executor.run(command, events));
+                Box::pin(self.executor.run(command, sink));
             self.running = future.fuse();
         }
     }
@@ -165,7 +165,7 @@ impl<'e, E: Executor> Work<'e, E> {
     async fn cancel(&mut self) {
         self.queue.clear();
         self.running = Fuse::terminated();
-        self.said = EventSink::channel().1;
+        self.events = EventSink::channel().1;
         self.executor.cancel().await;
     }
 }

@@ -298,7 +298,7 @@ pub struct EventReporter {
     last: Mutex<Vec<NodeEvent>>,
 }
 
-/// How many different words are remembered as said: more than one failure has on its way round.
+/// How many different words are remembered as reported: more than one failure has on its way round.
 const REMEMBERED: usize = 4;
 
 impl EventReporter {
@@ -318,7 +318,7 @@ impl EventReporter {
         }
     }
 
-    /// Says a word, unless it is a warning that was said already.
+    /// Says a word, unless it is a warning that was reported already.
     pub fn report(&self, event: &NodeEvent) {
         if let Ok(mut last) = self.last.lock() {
             if event.severity == Severity::Normal {
@@ -351,7 +351,7 @@ impl EventReporter {
         );
     }
 
-    /// Waits until everything said is sent or given up.
+    /// Waits until every report is sent or given up.
     pub async fn flush(&self) {
         self.recorder.flush().await;
     }

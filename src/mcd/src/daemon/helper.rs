@@ -36,7 +36,7 @@ const QUICK: [(Duration, Duration); 2] = [
 /// How often it is looked for after that.
 const PACE: Duration = Duration::from_millis(250);
 
-/// How often systemd is asked whether the unit still runs: one that was killed leaves no report.
+/// How often systemd is queried whether the unit still runs: one that was killed leaves no report.
 const UNIT_PACE: Duration = Duration::from_secs(2);
 
 /// Why the helper could not be run, or left no report.
@@ -80,7 +80,7 @@ pub enum Error {
 }
 
 /// How long a fetch or a rehearsal may take. A registry that says nothing any more ends here, and
-/// is asked again. Whole layers of a native image are kept; one with a repository inside starts
+/// is read again. Whole layers of a native image are kept; one with a repository inside starts
 /// over.
 const LOW_LIMIT: Duration = Duration::from_hours(1);
 
@@ -280,13 +280,13 @@ impl Helper {
         deadline: Option<Duration>,
     ) -> Result<HelperReport, Error> {
         let began = Instant::now();
-        let mut asked = began;
+        let mut checked = began;
         loop {
             if let Some(report) = self.take_report(unit, report)? {
                 return Ok(report);
             }
-            if asked.elapsed() > UNIT_PACE {
-                asked = Instant::now();
+            if checked.elapsed() > UNIT_PACE {
+                checked = Instant::now();
                 let running = is_running(systemd, unit).await;
                 if let Ok(false) = running {
                     // It may have ended between the two looks.

@@ -43,12 +43,12 @@ pub enum Error {
 pub fn keep(root: &Path) -> Result<bool, Error> {
     let host = Root::open(root, None)?;
     let config = record::read(&host)?.map(|record| record.machine_config());
-    let said = match config.transpose()? {
+    let needed = match config.transpose()? {
         Some(config) => join_kubeconfig(&config),
-        // What a host without a record needs is not known: its next check finds one.
+        // What a host without a record needs is open: its next check finds one.
         None => return Ok(false),
     };
-    if said == JoinKubeconfig::OfConfiguration {
+    if needed == JoinKubeconfig::OfConfiguration {
         return Ok(false);
     }
     let at = host.follow(JOIN_KUBECONFIG)?;
@@ -64,7 +64,7 @@ pub fn keep(root: &Path) -> Result<bool, Error> {
             host.labelled_like(at.as_str())?.replace(&at, content)?;
             Ok(true)
         }
-        Found::Nothing if said == JoinKubeconfig::Needed => Err(Error::Missing),
+        Found::Nothing if needed == JoinKubeconfig::Needed => Err(Error::Missing),
         Found::Nothing => Ok(false),
         Found::Directory { .. } | Found::Link(_) | Found::Other => Err(Error::NotAFile),
     }

@@ -1,4 +1,4 @@
-//! Asks the kubelet whether it is well, and counts how often in a row it gave no answer.
+//! Checks the kubelet's health endpoint, and counts failed checks in a row.
 //!
 //! Source: `docs/reference/daemon.md`, "Kubelet health".
 
@@ -16,19 +16,19 @@ use tokio::time::{sleep, timeout};
 
 use super::metrics::DaemonMetrics;
 
-/// How often the kubelet is asked, and how long it may take to answer.
+/// How often the kubelet is checked, and how long its response may take.
 const PACE: Duration = Duration::from_secs(30);
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// What the kubelet answers.
+/// The response of a healthy kubelet.
 const WELL: &str = "ok";
 
-/// The longest answer that is read, in bytes.
-const ANSWER_BYTES: usize = 4096;
+/// The longest response that is read, in bytes.
+const RESPONSE_BYTES: usize = 4096;
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
-/// Asks at `endpoint` until the shutdown.
+/// Checks `endpoint` until the shutdown.
 pub async fn watch(endpoint: &Uri, metrics: &DaemonMetrics, mut shutdown: Shutdown) {
     loop {
         tokio::select! {
@@ -36,9 +36,9 @@ pub async fn watch(endpoint: &Uri, metrics: &DaemonMetrics, mut shutdown: Shutdo
             () = sleep(PACE) => {}
         }
         let error: Error = match timeout(LIMIT, ask(endpoint)).await {
-            Ok(Ok(answer)) => {
-                if answer != WELL {
-                    tracing::warn!(reason = answer, "the kubelet is not well");
+            Ok(Ok(body)) => {
+                if body != WELL {
+                    tracing::warn!(reason = body, "the kubelet is not well");
                 }
                 metrics.set_kubelet_failures(0);
                 continue;
@@ -55,7 +55,7 @@ pub async fn watch(endpoint: &Uri, metrics: &DaemonMetrics, mut shutdown: Shutdo
     }
 }
 
-/// The body of the answer, whatever its status.
+/// The body of the response, whatever its status.
 async fn ask(endpoint: &Uri) -> Result<String, Error> {
     let host = endpoint.host().ok_or("the endpoint names no host")?;
     let port = endpoint.port_u16().unwrap_or(80);
@@ -68,7 +68,7 @@ async fn ask(endpoint: &Uri) -> Result<String, Error> {
     // Ends with the sender, which ends the connection.
     let exchange = async move {
         let response = sender.send_request(request).await?;
-        let body = Limited::new(response.into_body(), ANSWER_BYTES);
+        let body = Limited::new(response.into_body(), RESPONSE_BYTES);
         Ok::<_, Error>(body.collect().await?.to_bytes())
     };
     let (body, closed) = tokio::join!(exchange, connection);
@@ -100,8 +100,8 @@ mod tests {
             let response = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
             stream.write_all(response).await.unwrap();
         };
-        let (asked, ()) = tokio::join!(ask(&endpoint), answer);
-        assert_eq!(asked.unwrap(), WELL);
+        let (body, ()) = tokio::join!(ask(&endpoint), answer);
+        assert_eq!(body.unwrap(), WELL);
         drop(listener);
         ask(&endpoint).await.unwrap_err();
     }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use api::machineconfiguration::{NodeState, PhaseName};
-use chassis::health::Probes;
+use chassis::health::{ProbeFailure, Probes};
 use chassis::metrics::{Collector, Counter, DescriptorEncoder, Gauge, Registry, encode_gauges};
 use jiff::Timestamp;
 use node::watch::ObservedNode;
@@ -72,7 +72,7 @@ impl DaemonMetrics {
         registry
     }
 
-    /// A reboot was asked for and did not come.
+    /// A requested reboot did not come.
     pub fn count_failed_reboot(&self) {
         self.reboots_failed.increment();
     }
@@ -160,23 +160,23 @@ impl Collector for DaemonMetrics {
 }
 
 impl Probes for DaemonMetrics {
-    /// The loop runs in the same thread as this answer: an answer is the proof. A wait, however
+    /// The loop runs in the same thread as this response: a response is the proof. A wait, however
     /// long, is no illness, and a restart would not shorten it.
-    fn healthy(&self) -> Result<(), String> {
+    fn healthy(&self) -> Result<(), ProbeFailure> {
         Ok(())
     }
 
     /// Whether host and Node were read. A degraded node is ready, too: its daemon works, and the
     /// next version may be what mends it.
-    fn ready(&self) -> Result<(), String> {
+    fn ready(&self) -> Result<(), ProbeFailure> {
         let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         match *shown {
             Some((_, phase, _)) if phase != PhaseName::Starting => {}
-            Some(_) | None => return Err("the host was not read yet".to_owned()),
+            Some(_) | None => return Err(ProbeFailure::NotRead("host")),
         }
         let node = self.node.get();
         if node.is_none_or(|node| node.borrow().is_none()) {
-            return Err("the Node was not read yet".to_owned());
+            return Err(ProbeFailure::NotRead("Node"));
         }
         Ok(())
     }
@@ -214,7 +214,7 @@ mod tests {
         let metrics = DaemonMetrics::new(clock);
         let (to, seen) = watch::channel(None);
         metrics.follow_node(seen);
-        let why = |metrics: &DaemonMetrics| metrics.ready().unwrap_err();
+        let why = |metrics: &DaemonMetrics| metrics.ready().unwrap_err().to_string();
         assert_eq!(why(&metrics), "the host was not read yet");
         metrics.show(&Shown::of(&Machine::new(), clock()));
         assert_eq!(why(&metrics), "the host was not read yet");

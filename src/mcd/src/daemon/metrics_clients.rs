@@ -33,17 +33,17 @@ pub async fn follow(
     authorities: &ClientAuthorities,
     mut shutdown: Shutdown,
 ) {
-    let mut said = String::new();
+    let mut logged = String::new();
     loop {
         let problem = match learn(root, bundle, authorities) {
             Ok(true) => String::new(),
             Ok(false) => "it is not there: no client can read metrics".to_owned(),
             Err(error) => format!("the authorities before stay: {}", Chain(&error)),
         };
-        if problem != said && !problem.is_empty() {
+        if problem != logged && !problem.is_empty() {
             tracing::warn!(path = bundle, "authorities of clients: {problem}");
         }
-        said = problem;
+        logged = problem;
         tokio::select! {
             () = shutdown.requested() => return,
             () = tokio::time::sleep(LOOK) => {}

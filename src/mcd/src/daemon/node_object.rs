@@ -1,8 +1,8 @@
 //! The MachineConfigNode of this node: its status, written by the kubelet's identity.
 //!
 //! One task follows the Node and writes what [`conditions`] makes of it, only where that differs.
-//! It reads the object once, and then knows it from the answers to its own writes, also those of
-//! the process before, which are kept on the host: nothing is asked of the API server while the
+//! It reads the object once, and then caches the responses to its own writes, also those of
+//! the process before, which are kept on the host: no request is sent to the API server while the
 //! Node does not change. The controller makes the object, and names it on the Node where an older
 //! one was deleted: only then it is read again.
 //!
@@ -40,10 +40,10 @@ pub mod kept;
 /// Who owns the fields: the manager that clients of OpenShift's MCO know.
 const MANAGER: &str = "machine-config-operator";
 
-/// First and longest wait before an object that is missing or cannot be written is asked for again.
+/// First and longest wait before an object that is missing or cannot be written is read again.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(10));
 
-/// Writes for one change of the Node, at most: an API server that answers with another status than
+/// Writes for one change of the Node, at most: an API server that returns another status than
 /// it was given must not be written to for ever.
 const STEPS: usize = 4;
 
@@ -62,7 +62,7 @@ pub struct NodeObject {
     differences: ReadDifferences,
     /// What they were when the node came to rest in a configuration, and its name.
     differs: Option<(String, Vec<IrreconcilableChange>)>,
-    known: Option<Known>,
+    last: Option<LastWritten>,
     /// What the process before knew, until it was looked for.
     kept: KeptStatus,
     is_new: bool,
@@ -72,7 +72,7 @@ pub struct NodeObject {
 
 /// The object as it was last read or written.
 #[derive(Debug)]
-struct Known {
+struct LastWritten {
     /// Of the Node: another one has another object.
     node: String,
     generation: Option<i64>,
@@ -113,7 +113,7 @@ impl std::fmt::Debug for NodeObject {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("NodeObject")
             .field("name", &self.name)
-            .field("known", &self.known)
+            .field("last", &self.last)
             .finish_non_exhaustive()
     }
 }
@@ -136,7 +136,7 @@ impl NodeObject {
             path: path::object::<MachineConfigNode>(name),
             name: name.to_owned(),
             now,
-            known: None,
+            last: None,
             renewed: None,
         }
     }
@@ -215,23 +215,23 @@ impl NodeObject {
     /// Writes what `node` shows, unless it stands there.
     async fn write(&mut self, node: &Node) -> Result<(), wire::Error> {
         let is_renewed = renewed(node) != self.renewed.as_deref();
-        let known = match self.known.take() {
-            Some(known) if known.node == node.uid && !is_renewed => Some(known),
-            _ if std::mem::take(&mut self.is_new) => self.kept.read(node).map(Known::from),
+        let last = match self.last.take() {
+            Some(last) if last.node == node.uid && !is_renewed => Some(last),
+            _ if std::mem::take(&mut self.is_new) => self.kept.read(node).map(LastWritten::from),
             _ => None,
         };
-        let mut known = match known {
-            Some(known) => known,
-            None => Known::of(node, self.access.get(&self.path).await?),
+        let mut last = match last {
+            Some(last) => last,
+            None => LastWritten::of(node, self.access.get(&self.path).await?),
         };
         self.renewed = renewed(node).map(str::to_owned);
         for _ in 0..STEPS {
-            let (generation, before) = (known.generation_for(node), &known.status);
+            let (generation, before) = (last.generation_for(node), &last.status);
             let mut next = conditions::settled(node, generation, before, (self.now)());
             if let Some(differences) = self.differences_at_rest(node) {
                 next.irreconcilable_changes = differences;
             }
-            if next == known.status {
+            if next == last.status {
                 break;
             }
             let status = format!("{}/status?fieldManager={MANAGER}&force=true", self.path);
@@ -240,13 +240,13 @@ impl NodeObject {
                 .access
                 .send(Method::PATCH, &status, RequestBody::Apply(&body))
                 .await?;
-            known = Known::of(node, written);
+            last = LastWritten::of(node, written);
         }
         self.kept.write(node, || {
-            let spec = (known.generation, known.desired.as_deref());
-            KeptNodeObject::of(node, spec, &known.status)
+            let spec = (last.generation, last.desired.as_deref());
+            KeptNodeObject::of(node, spec, &last.status)
         });
-        self.known = Some(known);
+        self.last = Some(last);
         Ok(())
     }
 
@@ -255,10 +255,10 @@ impl NodeObject {
     fn differences_at_rest(&mut self, node: &Node) -> Option<Vec<IrreconcilableChange>> {
         let status = NodeStatus::read(&node.annotations);
         let current = status.current_config.clone().filter(|_| status.is_done())?;
-        let known = self.differs.take().filter(|(config, _)| *config == current);
+        let read = self.differs.take().filter(|(config, _)| *config == current);
         let (_, differences) = self
             .differs
-            .insert(known.unwrap_or_else(|| (current, (self.differences)())));
+            .insert(read.unwrap_or_else(|| (current, (self.differences)())));
         Some(differences.clone())
     }
 
@@ -319,7 +319,7 @@ fn phase(node: Option<&Arc<Node>>) -> Reported {
     NodeStatus::read(&node?.annotations).phase()
 }
 
-impl From<KeptNodeObject> for Known {
+impl From<KeptNodeObject> for LastWritten {
     fn from(kept: KeptNodeObject) -> Self {
         Self {
             node: kept.node,
@@ -330,7 +330,7 @@ impl From<KeptNodeObject> for Known {
     }
 }
 
-impl Known {
+impl LastWritten {
     fn of(node: &Node, read: Wire) -> Self {
         Self {
             node: node.uid.clone(),
@@ -341,12 +341,12 @@ impl Known {
     }
 
     /// The generation that is observed with `node`. The controller writes each assignment into the
-    /// spec, too: one that is not known yet is another generation.
+    /// spec, too: one that was not read yet is another generation.
     fn generation_for(&self, node: &Node) -> Option<i64> {
         let assigned = node.annotation(annotation::DESIRED_CONFIG);
-        let is_known = self.desired.is_none() || self.desired.as_deref() == assigned;
-        let unknown = i64::from(!is_known);
-        self.generation.map(|known| known.saturating_add(unknown))
+        let is_read = self.desired.is_none() || self.desired.as_deref() == assigned;
+        let unread = i64::from(!is_read);
+        self.generation.map(|read| read.saturating_add(unread))
     }
 }
 

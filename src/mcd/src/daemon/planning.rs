@@ -349,8 +349,8 @@ fn is_behind(object: &Value) -> Option<String> {
     let observed = object
         .pointer("/status/observedGeneration")
         .and_then(Value::as_i64);
-    let asked = object.pointer("/spec/nodeDisruptionPolicy");
-    if observed.is_none() && asked.is_none_or(Value::is_null) {
+    let policy = object.pointer("/spec/nodeDisruptionPolicy");
+    if observed.is_none() && policy.is_none_or(Value::is_null) {
         return None;
     }
     let observed = observed.unwrap_or_default();

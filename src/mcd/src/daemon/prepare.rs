@@ -112,7 +112,7 @@ mod tests {
     }
 
     async fn end(mut reports: VecDeque<HelperReport>) -> (Option<Event>, usize) {
-        let (events, mut said) = EventSink::channel();
+        let (events, mut received) = EventSink::channel();
         let last = reports.back().cloned().unwrap();
         let end = persist(
             || {
@@ -125,7 +125,7 @@ mod tests {
         .await;
         drop(events);
         let mut count = 0;
-        while said.recv().await.is_some() {
+        while received.recv().await.is_some() {
             count += 1;
         }
         (end, count)
@@ -169,7 +169,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_registry_that_stays_away_fails_after_more_than_five_minutes() {
         let began = Instant::now();
-        let (end, said) = end([report(
+        let (end, count) = end([report(
             HelperOutcome::Failed,
             "manifest: connection refused",
         )]
@@ -181,7 +181,7 @@ mod tests {
                 "MachineConfig new: manifest: connection refused".to_owned()
             ))
         );
-        assert!(began.elapsed() > Duration::from_mins(5) && said > 5);
+        assert!(began.elapsed() > Duration::from_mins(5) && count > 5);
     }
 
     #[tokio::test(start_paused = true)]

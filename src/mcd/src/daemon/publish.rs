@@ -140,7 +140,7 @@ impl Shown {
         } else {
             change.set(annotation::WAITS_FOR, self.waits_for.as_str())
         };
-        // A restarted daemon in the same phase does not start its clock anew.
+        // A restarted daemon in the same phase does not start its clock again.
         if status.phase() != Some(self.phase) || status.since.is_none() {
             let since = self.since.strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string();
             change = change.set(annotation::SINCE, since);
@@ -171,7 +171,7 @@ impl Shown {
             None => change.remove(annotation::CURRENT_IMAGE),
         };
         if status.desired_config.is_none() {
-            // Registered anew: it was assigned nothing else, and a Node that names nothing counts
+            // Registered again: it was assigned nothing else, and a Node that names nothing counts
             // as on its way.
             change = change.set(annotation::DESIRED_CONFIG, target.config.as_str());
             if let Some(image) = &target.image {
@@ -319,7 +319,7 @@ async fn write_all(
             () = written => settled.send_replace(number),
         };
         unwritten = None;
-        // The Node may be made anew, or edited: what is shown is put back then. Where it stands,
+        // The Node may be recreated, or edited: what is shown is put back then. Where it stands,
         // nothing is sent.
         let edited = async {
             tokio::time::sleep(EDIT_PACE).await;

@@ -55,13 +55,13 @@ pub async fn return_to_service(
     shown: impl FnOnce() -> Option<Shown>,
 ) -> Result<(), Error> {
     let mut seen = seen.clone();
-    let is_known = |seen: &ObservedNode| seen.is_some();
+    let is_cached = |seen: &ObservedNode| seen.is_some();
     // Without a shutdown the sender lives: an error ends this process anyway.
-    let known: Option<Arc<Node>> = match seen.wait_for(is_known).await {
+    let cached: Option<Arc<Node>> = match seen.wait_for(is_cached).await {
         Ok(seen) => seen.clone(),
         Err(_) => None,
     };
-    if known.is_some_and(|node| is_ours(&node)) {
+    if cached.is_some_and(|node| is_ours(&node)) {
         let is_ready = |seen: &ObservedNode| {
             seen.as_ref()
                 .is_some_and(|node| node.is_ready_since(up_since))

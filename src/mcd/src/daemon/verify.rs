@@ -27,7 +27,7 @@ const QUICK: (Duration, Duration) = (Duration::from_millis(50), Duration::from_m
 /// How often it is read after that.
 const PACE: Duration = Duration::from_millis(250);
 
-/// When and how often the host is asked what does not hold yet.
+/// When and how often the host reports what does not hold yet.
 const ASK_PACE: Duration = Duration::from_secs(10);
 
 /// Longer than the host's own deadline, after which it rolls back by itself. Past it the guard is
@@ -52,7 +52,7 @@ enum HostVerdict {
 /// Waits until `to` is verified or has failed. Answers `Verified`, `VerificationFailed` or
 /// `Failed`, and says `Unmet` in between.
 ///
-/// Shape: `is_new` tells that the host came to `to` since it was last verified. What it said of
+/// Shape: `is_new` tells that the host came to `to` since it was last verified. What it reported of
 /// itself earlier in this boot counts only then: it may have been changed by hand since.
 pub async fn verify(
     helper: &Helper,
@@ -62,7 +62,7 @@ pub async fn verify(
     events: impl Fn(Event),
 ) -> Event {
     let began = Instant::now();
-    let mut asked = began;
+    let mut checked = began;
     let mut is_new = is_new;
     loop {
         match read_verdict(root, to) {
@@ -85,8 +85,8 @@ pub async fn verify(
             Ok(HostVerdict::Pending) => is_new = true,
             Err(error) => return Event::Failed(Chain(&error).to_string()),
         }
-        if asked.elapsed() > ASK_PACE {
-            asked = Instant::now();
+        if checked.elapsed() > ASK_PACE {
+            checked = Instant::now();
             let verb = Verb::Verify { drift: false };
             match helper.run(&verb, attempt, Priority::Normal).await {
                 Ok(report) if !report.reasons.is_empty() => events(Event::Unmet(report.because())),

@@ -83,7 +83,7 @@ impl<'a> Deadline<'a> {
         Duration::from_millis(counted.saturating_sub(self.kept.waited_ms)) >= self.length
     }
 
-    /// Forgets it: the verification is at its end, and another one begins anew.
+    /// Forgets it: the verification is at its end, and another one begins.
     pub(super) fn forget(self) {
         let removed = self.root.locate(KEPT).and_then(|at| self.root.remove(&at));
         if let Err(error) = removed {

@@ -32,7 +32,7 @@ const SOON: Duration = Duration::from_mins(1);
 /// The pause after that minute.
 const LATER: Duration = Duration::from_secs(2);
 
-/// How long a host that was asked to reboot may take to go down before it is asked again: longer
+/// How long a host may take to go down after a request to reboot before another is sent: longer
 /// than its services may take to stop.
 const GOING_DOWN: Duration = Duration::from_mins(3);
 
@@ -157,7 +157,7 @@ pub(super) fn verify(context: &Context, length: Duration) -> HelperReport {
 fn verify_until(context: &Context, deadline: &mut Deadline<'_>) -> HelperReport {
     let began = Instant::now();
     let mut proof = Judge::default();
-    let mut said = String::new();
+    let mut logged = String::new();
     let mut looked = began;
     loop {
         let mut is_busy = false;
@@ -175,9 +175,9 @@ fn verify_until(context: &Context, deadline: &mut Deadline<'_>) -> HelperReport 
             }
         };
         let cause = reasons.join("; ");
-        if cause != said {
+        if cause != logged {
             info!(reason = cause, "target is not verified yet");
-            said.clone_from(&cause);
+            logged.clone_from(&cause);
         }
         let now = Instant::now();
         if deadline.waited() < UNITS_WAIT && units_wait(context) {

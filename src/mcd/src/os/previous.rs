@@ -51,7 +51,7 @@ pub(super) fn run(context: &Context) -> anyhow::Result<HelperReport> {
             shared.join(", ")
         );
         let report = HelperReport::refused(vec![why]);
-        // A configuration is led back to by an update; what no program configured is not known.
+        // A configuration is led back to by an update; what no program configured has no record.
         return match (from, to) {
             (Some(_), Some(_)) => Ok(report.with(&PreviousDetails {
                 previous: previous.path,

@@ -1,4 +1,4 @@
-//! `rehearse`: everything that can be known before the node is out of service.
+//! `rehearse`: everything that can be checked before the node is out of service.
 
 use anyhow::Context as _;
 use chassis::report::Chain;
@@ -100,7 +100,7 @@ fn rehearse_reboot(
         return Ok(vec![Chain(&execute::Error::NoDeploy).to_string()]);
     };
     let mut reasons = updaters::found(&mut RunningUnits::new(&context.runtime))?;
-    // Told to end, it comes to its end: stopped halfway, it would leave a deployment to the next
+    // After SIGTERM, it comes to its end: stopped halfway, it would leave a deployment to the next
     // one.
     let _told = {
         let _runtime = context.runtime.enter();

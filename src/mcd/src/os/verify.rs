@@ -10,8 +10,8 @@ use tracing::warn;
 use super::context::Context;
 use crate::protocol::{HelperReport, VerifyDetails};
 
-/// Checks files and units alone if that is what is asked (`drift_only`): they are what a person can
-/// change by hand, and all that is checked while an update must still be able to mend the rest.
+/// Checks files and units alone with `drift_only`: they are what a person can change by hand, and
+/// all that is checked while an update must still be able to mend the rest.
 pub(super) fn run(context: &Context, drift_only: bool) -> anyhow::Result<HelperReport> {
     let Some(record) = record::read(&context.root)? else {
         let reason = format!("the host has no record: {} is missing", record::CONFIG);
@@ -45,7 +45,7 @@ pub(super) fn run(context: &Context, drift_only: bool) -> anyhow::Result<HelperR
 
 /// What runs instead of the OS that the configuration names. An administrator may have deployed
 /// another, and the merge of `/etc` carried the record along. A deployment that did not come as an
-/// image names none, and cannot be told apart.
+/// image names none, and cannot be distinguished.
 ///
 /// Source of the words: `checkOS` of OpenShift's MCO.
 fn other_os(wanted: &str) -> anyhow::Result<Option<String>> {

@@ -409,10 +409,10 @@ mod tests {
         let (a, b, c) = (argument("a"), argument("b"), argument("c"));
         let (file, none, one) = (file_expected(), Seen::Times(0), Seen::Times(1));
         let nothing = Seen::Nothing;
-        let said = judge([(&a, &none), (&b, &one), (&c, &none), (&file, &nothing)]);
-        let said: Vec<String> = said.iter().map(ToString::to_string).collect();
+        let mismatches = judge([(&a, &none), (&b, &one), (&c, &none), (&file, &nothing)]);
+        let mismatches: Vec<String> = mismatches.iter().map(ToString::to_string).collect();
         assert_eq!(
-            said,
+            mismatches,
             [
                 "missing expected kernel arguments: [a c]",
                 "could not stat file \"/etc/x\": no such file",

@@ -133,7 +133,7 @@ fn windows(written: &[RolloutWindowSpec]) -> Result<Vec<RecurringWindow>, Invali
             field: format!("spec.windows[{place}].{key}"),
             fault,
         };
-        if window.name.is_empty() || windows.iter().any(|known| known.name == window.name) {
+        if window.name.is_empty() || windows.iter().any(|other| other.name == window.name) {
             return Err(invalid("name", PolicyFault::Name(window.name.clone())));
         }
         let text = WindowText {

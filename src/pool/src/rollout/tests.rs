@@ -487,7 +487,7 @@ fn example_of_the_documentation_is_what_is_decided() {
     let updated: Change = |node| node.done(NEW);
     let failed: Change = |node| node.failing(NEW);
     let nothing: Change = |node| node;
-    for (said, changed, change) in [
+    for (line, changed, change) in [
         ("", &[][..], nothing),
         ("w1 is updated\n", &[0], updated),
         ("w2 fails\n", &[1], failed),
@@ -495,7 +495,7 @@ fn example_of_the_documentation_is_what_is_decided() {
         ("w4, w5 are updated\n", &[3, 4], updated),
         ("w2 is updated\n", &[1], updated),
     ] {
-        text.push_str(said);
+        text.push_str(line);
         for index in changed {
             nodes[*index] = change(nodes[*index].clone());
         }

@@ -198,7 +198,7 @@ impl Check {
         let mut windows: Vec<RecurringWindow> = Vec::new();
         for (number, window) in written.iter().enumerate() {
             let field = |key: &str| format!("windows[{number}].{key}");
-            if window.name.is_empty() || windows.iter().any(|known| known.name == window.name) {
+            if window.name.is_empty() || windows.iter().any(|other| other.name == window.name) {
                 let why = format!("{:?} is empty or stands twice", window.name);
                 self.add(field("name"), WORDS, why);
             }
@@ -229,7 +229,7 @@ impl Check {
             if let Err((key, why)) = Hook::check(&hook.name, &hook.job) {
                 self.add(field(key), WORDS, why);
             }
-            if hooks.iter().any(|known| known.name == hook.name) {
+            if hooks.iter().any(|other| other.name == hook.name) {
                 let why = format!("{:?} stands twice", hook.name);
                 self.add(field("name"), WORDS, why);
             }
@@ -277,10 +277,10 @@ impl Check {
                 let field = format!("steps.{name}[{number}]");
                 match StepName::named(step) {
                     None => self.add(field, WORDS, format!("unknown step {step:?}")),
-                    Some(known) if steps.contains(&known) => {
+                    Some(name) if steps.contains(&name) => {
                         self.add(field, WORDS, format!("step {step:?} stands twice"));
                     }
-                    Some(known) => steps.push(known),
+                    Some(name) => steps.push(name),
                 }
             }
             if let Err(why) = crate::step::check_order(&steps) {

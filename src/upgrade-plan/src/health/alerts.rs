@@ -1,4 +1,4 @@
-//! Which alerts fire: questions to Prometheus, and what its answers say.
+//! Which alerts fire: queries to Prometheus, and what its responses say.
 
 use serde_json::Value;
 
@@ -13,7 +13,7 @@ pub const OWN_ALERTS: [&str; 5] = [
     "UpgradeNodeDrainFailedSRE",
 ];
 
-/// Why it is not known which alerts fire.
+/// Why the alerts that fire cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Prometheus refuses the query, with its reason.
@@ -76,7 +76,7 @@ pub const SCRAPED_QUERY: &str = "count(up == 1)";
 /// Whether Prometheus scrapes anything, so that silence means health.
 ///
 /// # Errors
-/// [`Error::NoData`], or it is not known.
+/// [`Error::NoData`], or what keeps the response from being read.
 pub fn check_scraped(status: http::StatusCode, body: &[u8]) -> Result<(), Error> {
     if read_result(status, body)?.is_empty() {
         return Err(Error::NoData);
@@ -84,8 +84,8 @@ pub fn check_scraped(status: http::StatusCode, body: &[u8]) -> Result<(), Error>
     Ok(())
 }
 
-/// Reads which alerts fire, but for this operator's own. What is no answer of Prometheus is no
-/// "none".
+/// Reads which alerts fire, but for this operator's own. What is no response of Prometheus is
+/// no "none".
 ///
 /// # Errors
 /// [`Error`].
@@ -95,7 +95,7 @@ pub fn read_alerts(status: http::StatusCode, body: &[u8]) -> Result<Vec<String>,
     Ok(names)
 }
 
-/// Reads the names of all alerts of an answer, each once, by name.
+/// Reads the names of all alerts of a response, each once, by name.
 ///
 /// # Errors
 /// As of [`read_alerts`].
@@ -111,17 +111,17 @@ pub fn read_all_alerts(status: http::StatusCode, body: &[u8]) -> Result<Vec<Stri
     Ok(names)
 }
 
-/// The samples of an answer.
+/// The samples of a response.
 fn read_result(status: http::StatusCode, body: &[u8]) -> Result<Vec<Value>, Error> {
-    let answer: Value =
+    let response: Value =
         serde_json::from_slice(body).map_err(|source| Error::NoJson { status, source })?;
-    let text = |pointer: &str| answer.pointer(pointer).and_then(Value::as_str);
+    let text = |pointer: &str| response.pointer(pointer).and_then(Value::as_str);
     if !status.is_success() || text("/status") != Some("success") {
         let reason = text("/error").unwrap_or("no reason given").to_owned();
         return Err(Error::Refused { status, reason });
     }
-    release::prometheus::partial::check_whole(&answer).map_err(Error::Partial)?;
-    let result = answer.pointer("/data/result").and_then(Value::as_array);
+    release::prometheus::partial::check_whole(&response).map_err(Error::Partial)?;
+    let result = response.pointer("/data/result").and_then(Value::as_array);
     let result = result.ok_or(Error::NoResult)?;
     Ok(result.clone())
 }
@@ -183,9 +183,9 @@ mod tests {
         }
         assert!(read_alerts(StatusCode::OK, b"<html>").is_err());
         let with = |key: &str| {
-            let mut answer = result(&[]);
-            answer[key] = json!(["store 10.0.0.7:10901 is away"]);
-            answer
+            let mut response = result(&[]);
+            response[key] = json!(["store 10.0.0.7:10901 is away"]);
+            response
         };
         let partial = "the answer may be partial: store 10.0.0.7:10901 is away";
         assert_eq!(ok(with("warnings")), Err(partial.to_owned()));

@@ -24,10 +24,10 @@ use crate::step::StepName;
 use crate::validation::ConfigVerdict;
 use crate::{upgradeable, window};
 
-/// Why it is not known whether ClusterVersion lets the upgrade pass.
+/// Why it is undecided whether ClusterVersion lets the upgrade pass.
 #[derive(Debug, thiserror::Error)]
 pub enum GateError {
-    /// It is not known which version runs.
+    /// The version that runs cannot be read.
     #[error(transparent)]
     NoCurrentVersion(#[from] NoCurrentVersion),
     /// A version is none.
@@ -183,13 +183,13 @@ fn add_machines(facts: UpgradeFacts<'_>) -> Turn {
 }
 
 fn silence_control_plane(facts: UpgradeFacts<'_>) -> Turn {
-    let Some(known) = &facts.seen.silences else {
+    let Some(silences) = &facts.seen.silences else {
         return Turn::observe(UpgradeObservation::Silences);
     };
     let config = &facts.pass.config;
     let version = &facts.pass.entry.version;
     let missing =
-        silence::missing_of_control_plane(version, &config.control_plane_criticals, known);
+        silence::missing_of_control_plane(version, &config.control_plane_criticals, silences);
     let missing = missing.into_iter();
     done(
         missing
@@ -242,7 +242,7 @@ fn held_by_image(facts: UpgradeFacts<'_>) -> Option<Turn> {
     match pass.judge() {
         Err(invalid) => hold(invalid.to_string()),
         Ok(ConfigVerdict::Valid | ConfigVerdict::AskGraph { .. }) => None,
-        Ok(ConfigVerdict::AskImage { current, image }) => match &facts.seen.asked {
+        Ok(ConfigVerdict::AskImage { current, image }) => match &facts.seen.checked {
             None => Some(Turn::observe(UpgradeObservation::Image { current, image })),
             Some(Err(why)) => hold(why.clone()),
             Some(Ok(Some(version))) if version.to_string() != desired.version => {
@@ -268,12 +268,12 @@ fn await_control_plane(pass: &Pass) -> Turn {
     let limit = pass.config.control_plane_time;
     let is_late = began.is_some_and(|began| pass.now.duration_since(began) > limit);
     let late = is_late.then_some(Gauge(series::CONTROL_PLANE_TIMEOUT, 1.0, true));
-    let asked = pass.version.spec.desired_update.as_ref();
-    let asked = asked.map_or("", |update| update.version.as_str());
-    let outcome = if asked != version && pass.upgrade.spec.desired.image.is_empty() {
+    let requested = pass.version.spec.desired_update.as_ref();
+    let requested = requested.map_or("", |update| update.version.as_str());
+    let outcome = if requested != version && pass.upgrade.spec.desired.image.is_empty() {
         let current = current_version(&status).unwrap_or("unknown");
         StepOutcome::Hold(format!(
-            "ClusterVersion runs {current} and asks for {asked:?}: the request for {version} was \
+            "ClusterVersion runs {current} and asks for {requested:?}: the request for {version} was \
              taken away"
         ))
     } else {
@@ -287,11 +287,11 @@ fn silence_workers(facts: UpgradeFacts<'_>) -> Turn {
     if pending == 0 {
         return done(Vec::new());
     }
-    let Some(known) = &facts.seen.silences else {
+    let Some(silences) = &facts.seen.silences else {
         return Turn::observe(UpgradeObservation::Silences);
     };
     let pass = facts.pass;
-    let change = silence::change_of_workers(&pass.entry.version, pending, known);
+    let change = silence::change_of_workers(&pass.entry.version, pending, silences);
     let length = pass.config.worker_window(pending, pass.force_drain());
     // The new one first: no moment is without a silence.
     let created = change.created.into_iter();
@@ -302,8 +302,8 @@ fn silence_workers(facts: UpgradeFacts<'_>) -> Turn {
 fn end_silences(facts: UpgradeFacts<'_>, kind: SilenceKind) -> Turn {
     match &facts.seen.silences {
         None => Turn::observe(UpgradeObservation::Silences),
-        Some(known) => {
-            let ids = silence::to_remove(kind, known);
+        Some(silences) => {
+            let ids = silence::to_remove(kind, silences);
             done(ending(ids).into_iter().collect())
         }
     }
@@ -324,10 +324,10 @@ fn await_workers(facts: UpgradeFacts<'_>) -> Turn {
         let gauge = Gauge(series::WORKER_TIMEOUT, 0.0, true);
         return done(notice.into_iter().chain([gauge]).collect());
     }
-    let Some(known) = &seen.silences else {
+    let Some(silences) = &seen.silences else {
         return Turn::observe(UpgradeObservation::Silences);
     };
-    let is_late = silence::has_run_out(&pass.entry.version, known);
+    let is_late = silence::has_run_out(&pass.entry.version, silences);
     let gauge = Gauge(series::WORKER_TIMEOUT, f64::from(u8::from(is_late)), true);
     let why = [&workers.open[..], &workers.held].concat().join("; ");
     Turn::act(vec![gauge], Then::Conclude(StepOutcome::Hold(why)))
@@ -336,7 +336,7 @@ fn await_workers(facts: UpgradeFacts<'_>) -> Turn {
 fn remove_machines(facts: UpgradeFacts<'_>) -> Turn {
     let UpgradeFacts { pass, seen, .. } = facts;
     if !pass.upgrade.spec.capacity_reservation {
-        // Copies of an upgrade that asked for them before are collected after this one.
+        // Copies of an upgrade that requested them before are collected after this one.
         return done(Vec::new());
     }
     let (Some(sets), machines, drains) = (&seen.sets, &seen.machines, &seen.drains) else {

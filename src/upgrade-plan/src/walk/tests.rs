@@ -12,7 +12,7 @@ use super::*;
 use crate::fixture::{at, cluster_version, config, entry, history, spec};
 use crate::notice::{ANNOTATION, Announced};
 use crate::phase;
-use crate::silence::{CREATOR, KnownSilence, SilenceStatus};
+use crate::silence::{CREATOR, ListedSilence, SilenceStatus};
 use crate::step::StepName;
 
 const SETTINGS: &str = "maintenance: {ignoredAlerts: {controlPlaneCriticals: [Watchdog]}}, \
@@ -26,7 +26,7 @@ struct Cluster {
     version: ClusterVersion,
     jobs: BTreeMap<String, Value>,
     sets: Vec<Value>,
-    silences: Vec<KnownSilence>,
+    silences: Vec<ListedSilence>,
     pending: u32,
     settings: &'static str,
     now: Timestamp,
@@ -63,8 +63,8 @@ impl Cluster {
         for set in &mut self.sets {
             set["status"] = json!({ "readyReplicas": 1 });
         }
-        let asked = self.version.spec.desired_update.as_ref();
-        let Some(status) = self.version.status.as_mut().filter(|_| asked.is_some()) else {
+        let requested = self.version.spec.desired_update.as_ref();
+        let Some(status) = self.version.status.as_mut().filter(|_| requested.is_some()) else {
             return;
         };
         if status.history.len() == 1 {
@@ -93,8 +93,8 @@ impl Cluster {
         match command {
             Do::Announce(state, _) | Do::TryToAnnounce(state, _) => {
                 let annotations = self.upgrade.metadata.annotations.get_or_insert_default();
-                let known = annotations.entry(ANNOTATION.to_owned()).or_default();
-                *known = Announced::parse(known)
+                let annotation = annotations.entry(ANNOTATION.to_owned()).or_default();
+                *annotation = Announced::parse(annotation)
                     .with("4.16.4", state)
                     .to_annotation();
                 pass.upgrade = self.upgrade.clone();
@@ -122,7 +122,7 @@ impl Cluster {
             }
             Do::CreateSilence(silence, _) => {
                 self.effects.push(silence.comment.clone());
-                self.silences.push(KnownSilence {
+                self.silences.push(ListedSilence {
                     id: self.silences.len().to_string(),
                     created_by: CREATOR.to_owned(),
                     comment: silence.comment,
@@ -162,7 +162,7 @@ impl Cluster {
     fn observe(&self, seen: &mut Observations, wanted: &UpgradeObservation) {
         match wanted {
             UpgradeObservation::Image { .. } | UpgradeObservation::Graph { .. } => {
-                seen.asked = Some(Ok(None));
+                seen.checked = Some(Ok(None));
             }
             UpgradeObservation::Source => seen.source = Some(Refreshed::Same),
             UpgradeObservation::Latest => seen.is_current = Some(true),
@@ -440,7 +440,7 @@ fn version_of_an_image_is_read_before_the_start_and_before_the_commencement() {
             Then::Decide,
         ),
     ];
-    for (answer, note, then, command, in_step) in table {
+    for (checked, note, then, command, in_step) in table {
         let mut cluster = cluster(UpgradePhase::Pending);
         cluster.upgrade.spec.desired.image = format!("q.example/n/r@{digest}");
         let pass = Pass {
@@ -457,12 +457,12 @@ fn version_of_an_image_is_read_before_the_start_and_before_the_commencement() {
             seen,
         };
         let unseen = Observations::default();
-        let asked = |then| matches!(then, Then::Observe(UpgradeObservation::Image { .. }));
-        assert!(asked(next(facts(&unseen)).unwrap().then));
+        let needs_image = |then| matches!(then, Then::Observe(UpgradeObservation::Image { .. }));
+        assert!(needs_image(next(facts(&unseen)).unwrap().then));
         let step = StepName::CommenceUpgrade;
-        assert!(asked(steps::next(facts(&unseen), step).then));
+        assert!(needs_image(steps::next(facts(&unseen), step).then));
         let seen = Observations {
-            asked: Some(answer),
+            checked: Some(checked),
             ..Observations::default()
         };
         let turn = next(facts(&seen)).unwrap();

@@ -12,24 +12,24 @@ use crate::history::StepOutcome;
 use crate::notice::NoticeState;
 use crate::pass::Pass;
 use crate::phase::PhaseEvent;
-use crate::silence::{KnownSilence, WantedSilence};
+use crate::silence::{ListedSilence, WantedSilence};
 use crate::step::{StepName, UpgradeStep};
 
 /// Something to observe before the next decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UpgradeObservation {
-    /// The version of an image: [`Observations::asked`].
+    /// The version of an image: [`Observations::checked`].
     Image {
         /// The version that runs.
         current: Version,
         /// The image.
         image: PullSpec,
     },
-    /// Whether the update service offers a version: [`Observations::asked`].
+    /// Whether the update service offers a version: [`Observations::checked`].
     Graph {
         /// The version that runs.
         current: Version,
-        /// The version that is asked for.
+        /// The requested version.
         desired: Version,
     },
     /// The source of the UpgradeConfig: [`Observations::source`].
@@ -167,7 +167,7 @@ pub enum Refreshed {
     Same,
     /// The UpgradeConfig was made or deleted.
     Changed,
-    /// It asks for no upgrade any more. An answer may be wrong once: it has to say so again.
+    /// It asks for no upgrade any more. A response may be wrong once: it has to repeat that.
     Doubted,
     /// It could not be read: nothing is changed.
     Unread,
@@ -186,7 +186,7 @@ pub struct MachineDrains {
 #[derive(Debug, Default)]
 pub struct Observations {
     /// The version of the image, or that the version is offered; else why not.
-    pub asked: Option<Result<Option<Version>, String>>,
+    pub checked: Option<Result<Option<Version>, String>>,
     /// The source.
     pub source: Option<Refreshed>,
     /// Whether the UpgradeConfig is the one of this pass.
@@ -216,7 +216,7 @@ pub struct Observations {
     /// Drains of machines.
     pub drains: Option<MachineDrains>,
     /// Silences.
-    pub silences: Option<Vec<KnownSilence>>,
+    pub silences: Option<Vec<ListedSilence>>,
 }
 
 impl Observations {

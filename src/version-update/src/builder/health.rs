@@ -32,7 +32,7 @@ pub fn is_watched(id: &ObjectId) -> bool {
 }
 
 /// Whether more than the metadata of an applied object is read: it is judged, what others have
-/// added to it is removed, or it may have to be made anew.
+/// added to it is removed, or it may have to be recreated.
 pub fn is_read(id: &ObjectId, ordering: Ordering) -> bool {
     let is_first = ordering == Ordering::Initializing;
     is_watched(id) && !(is_first && id.group == "apiextensions.k8s.io")
@@ -178,14 +178,14 @@ fn job(id: &ObjectId, task: &str, found: &Value) -> Health {
 
 /// What an operator says of what it does: of a failure, else of its progress.
 pub fn operator_message(found: Option<&ClusterOperatorStatus>) -> String {
-    let said = |r#type, status| {
+    let message = |r#type, status| {
         let condition = found?.condition(r#type)?;
         let is_said = condition.status == status && !condition.message.is_empty();
         is_said.then(|| condition.message.clone())
     };
-    said(&ClusterConditionType::Degraded, ConditionStatus::True)
-        .or_else(|| said(&ClusterConditionType::Available, ConditionStatus::False))
-        .or_else(|| said(&ClusterConditionType::Progressing, ConditionStatus::True))
+    message(&ClusterConditionType::Degraded, ConditionStatus::True)
+        .or_else(|| message(&ClusterConditionType::Available, ConditionStatus::False))
+        .or_else(|| message(&ClusterConditionType::Progressing, ConditionStatus::True))
         .unwrap_or_default()
 }
 

@@ -73,8 +73,8 @@ fn is_same(part: &str, one: &Value, other: &Value) -> bool {
 /// What a toleration says: without what is empty, and with the operator that counts.
 fn meaning(toleration: &Value) -> BTreeMap<&str, Value> {
     let fields = toleration.as_object().into_iter().flatten();
-    let said = fields.filter(|(_, value)| !value.is_null() && value.as_str() != Some(""));
-    let mut meaning: BTreeMap<&str, Value> = said
+    let set = fields.filter(|(_, value)| !value.is_null() && value.as_str() != Some(""));
+    let mut meaning: BTreeMap<&str, Value> = set
         .map(|(field, value)| (field.as_str(), value.clone()))
         .collect();
     meaning.entry("operator").or_insert_with(|| EQUAL.into());

@@ -157,12 +157,12 @@ fn status(conditions: &[(&str, &str, &str)], rest: Value) -> Value {
     object
 }
 
-/// Kind, object, and what is said of it.
+/// Kind, object, and its health.
 type Case<'a> = (&'a str, Value, &'a str);
 
 fn check(table: &[Case<'_>]) {
     for (kind, object, expected) in table {
-        let said = match health(&id(kind), "t", object, Ordering::Updating) {
+        let shown = match health(&id(kind), "t", object, Ordering::Updating) {
             Health::Ready => "ready".to_owned(),
             Health::Waiting(failure) => {
                 assert_eq!(failure.effect, Effect::None);
@@ -170,7 +170,7 @@ fn check(table: &[Case<'_>]) {
             }
             Health::Failed(failure) => format!("{}: {}", failure.reason, failure.message),
         };
-        assert_eq!(said, *expected, "{kind} {object}");
+        assert_eq!(shown, *expected, "{kind} {object}");
     }
 }
 

@@ -107,7 +107,7 @@ impl ClusterTls {
         }
     }
 
-    /// Reads the object. A profile that is not known counts as none.
+    /// Reads the object. An unknown profile counts as none.
     pub fn read(object: &Value) -> Self {
         let profile = object.pointer("/spec/tlsSecurityProfile");
         let profile = profile.unwrap_or(&Value::Null);
@@ -120,14 +120,14 @@ impl ClusterTls {
             (Some("Modern"), _) => Self::of("VersionTLS13", SUITES.iter().take(MODERN)),
             (Some("Custom"), Some(custom)) => {
                 let ciphers = custom.get("ciphers").and_then(Value::as_array);
-                let asked: Vec<&str> = ciphers
+                let listed: Vec<&str> = ciphers
                     .into_iter()
                     .flatten()
                     .filter_map(Value::as_str)
                     .collect();
                 let min_version = custom.get("minTLSVersion").and_then(Value::as_str);
-                let known = SUITES.iter().filter(|(name, _)| asked.contains(name));
-                Self::of(min_version.unwrap_or_default(), known)
+                let suites = SUITES.iter().filter(|(name, _)| listed.contains(name));
+                Self::of(min_version.unwrap_or_default(), suites)
             }
             _ => Self::default(),
         }
@@ -137,8 +137,8 @@ impl ClusterTls {
 /// Whether a manifest gets the profile.
 pub fn asks_for_tls(entry: &Entry) -> bool {
     let is_map = (entry.id.group.as_str(), entry.id.kind.as_str()) == ("", "ConfigMap");
-    let asked = entry.annotations.get(INJECT_TLS);
-    is_map && asked.is_some_and(|value| value == "true")
+    let value = entry.annotations.get(INJECT_TLS);
+    is_map && value.is_some_and(|value| value == "true")
 }
 
 /// Sets the profile in the configurations that a ConfigMap holds. Other data stays as it is.

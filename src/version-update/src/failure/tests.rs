@@ -21,7 +21,7 @@ fn operators_with_one_reason_are_one_and_others_stay() {
     assert_eq!(merged.effect, Some(Effect::FailAfterInterval));
 }
 
-/// Several errors are said by name, and `Failing` agrees with `Progressing`. Row 4 of
+/// Several errors are reported by name, and `Failing` agrees with `Progressing`. Row 4 of
 /// `docs/reference/known-weaknesses.md`, "Version operator".
 #[test]
 fn several_errors_name_their_members() {
@@ -103,7 +103,7 @@ fn waiting_becomes_slow_and_degraded_becomes_failing() {
     );
     // Only `Failing` says by its reason that it takes long.
     let verdict = judge(summarize(&[updating("a")]).as_ref(), &pending, now);
-    let reason = |said: Option<(String, String)>| said.map(|(reason, _)| reason);
+    let reason = |found: Option<(String, String)>| found.map(|(reason, _)| reason);
     assert_eq!(reason(verdict.slow).as_deref(), Some("SlowClusterOperator"));
     assert_eq!(
         reason(verdict.waiting).as_deref(),
@@ -151,13 +151,13 @@ fn operator_that_is_waited_for_is_said_with_its_cause() {
             .collect()
     };
     let manifest = "clusteroperator \"machine-config\" (8 of 9)";
-    let said = "Working towards 4.2.0: pool master has updated 1 of 3 nodes";
-    let waits = operator("machine-config", "Updating", Effect::None).with_detail(manifest, said);
+    let message = "Working towards 4.2.0: pool master has updated 1 of 3 nodes";
+    let waits = operator("machine-config", "Updating", Effect::None).with_detail(manifest, message);
     let text = |failures: &[Failure], pending: &BTreeMap<String, Timestamp>, now| {
         let verdict = judge(summarize(failures).as_ref(), pending, now);
         verdict.waiting.unwrap().1
     };
-    let cause = format!("({manifest} since 2025-01-01T11:50:00Z: {said})");
+    let cause = format!("({manifest} since 2025-01-01T11:50:00Z: {message})");
     let waits = [waits];
     assert_eq!(
         text(&waits, &pending(&["machine-config"]), now),
@@ -177,7 +177,7 @@ fn operator_that_is_waited_for_is_said_with_its_cause() {
         "waiting up to 40 minutes on b (b (1 of 9) since 2025-01-01T11:50:00Z)"
     );
     let long = operator("b", "Updating", Effect::None).with_detail("m", &"x".repeat(999));
-    assert_eq!(long.detail.unwrap().said.len(), SAID_MAX);
+    assert_eq!(long.detail.unwrap().message.len(), MESSAGE_MAX);
 }
 
 /// A rollout is waited for without a failure, and not for ever. Row 19 of

@@ -92,8 +92,8 @@ pub fn judge(
     }
 }
 
-/// What operators say that are waited for, since when, and by which manifest; empty if nothing is
-/// known of them. Hours on "waiting on machine-config" without a cause helped no reader. Source:
+/// The messages of operators that are waited for, since when, and by which manifest; empty if
+/// there are none. Hours on "waiting on machine-config" without a cause helped no reader. Source:
 /// `docs/reference/cvo.md`, "What Slipway is to do better".
 fn causes(
     names: &BTreeSet<String>,
@@ -108,8 +108,8 @@ fn causes(
             if let Some(since) = pending.get(name) {
                 text = format!("{text} since {}", since.strftime("%Y-%m-%dT%H:%M:%SZ"));
             }
-            if !detail.said.is_empty() {
-                text = format!("{text}: {}", detail.said);
+            if !detail.message.is_empty() {
+                text = format!("{text}: {}", detail.message);
             }
             Some(text)
         })

@@ -93,16 +93,16 @@ fn versions_block_by_their_distance() {
     ] {
         let object = cluster(versions, target, is_upgradeable);
         let findings = check(&object, &release(target), &NONE);
-        let said: Vec<String> = findings
+        let shown: Vec<String> = findings
             .iter()
             .filter(|one| one.is_blocking)
             .map(|one| format!("{}: {}", one.reason, one.message))
             .collect();
         match expected {
-            None => assert!(said.is_empty(), "{target}: {said:?}"),
+            None => assert!(shown.is_empty(), "{target}: {shown:?}"),
             Some(expected) => assert!(
-                said.len() == 1 && said[0].starts_with(expected),
-                "{target}: {said:?}"
+                shown.len() == 1 && shown[0].starts_with(expected),
+                "{target}: {shown:?}"
             ),
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::acceptance::VersionEvent;
 
-/// What an event leads to: what is done at once, and what the one goes on with that told it.
+/// What an event leads to: what is done at once, and what the sender of the event goes on with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReleaseCommands {
     /// Done at once, in this order.
@@ -20,7 +20,7 @@ pub enum ReleaseCommand {
     Restart,
     /// Gives the applied release its turn. → `Loaded`, `Unreadable`
     Apply,
-    /// Reads what is asked for. → `Asked`
+    /// Reads the request. → `SpecRead`
     Look,
     /// What depends on the applied release's files goes on: advice and preflights.
     Announce,
@@ -31,7 +31,7 @@ pub enum ReleaseCommand {
 /// What is done next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReleaseTask {
-    /// Verify the release that is asked for, and bring it to disk. → `Retrieved`, `NotRetrieved`
+    /// Verify the requested release, and bring it to disk. → `Retrieved`, `NotRetrieved`
     Retrieve,
     /// Load it, and compare it with the cluster. → `Checked`, `NotLoaded`
     Check,
@@ -39,7 +39,7 @@ pub enum ReleaseTask {
     Record,
     /// One pass over the applied release. → `Ended`
     Pass,
-    /// Nothing until then. → `Asked` for the request, `Loaded` for the applied release
+    /// Nothing until then. → `SpecRead` for the request, `Loaded` for the applied release
     Wait(ReleaseWait),
 }
 

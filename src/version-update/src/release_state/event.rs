@@ -18,10 +18,10 @@ pub enum ReleaseEvent {
     Unreadable,
     /// A pass over it has ended.
     Ended(PassEnd),
-    /// The ClusterVersion was read for the release that it asks for. What was under way for another
+    /// The ClusterVersion was read for the release that it requests. What was under way for another
     /// one, or for the same one, is given up before.
-    Asked(Asked),
-    /// The release that is asked for is verified, or that was overridden, and it is on disk.
+    SpecRead(SpecRead),
+    /// The requested release is verified, or that was overridden, and it is on disk.
     Retrieved(RetrievedRelease),
     /// It is not, for this reason.
     NotRetrieved(String),
@@ -31,7 +31,7 @@ pub enum ReleaseEvent {
     NotLoaded(String),
 }
 
-/// What is known of the applied release when its turn has come.
+/// What was read of the applied release when its turn has come.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LoadedRelease {
     /// Whether its files were read just now, and not before.
@@ -48,7 +48,7 @@ pub enum NewestEntry {
     /// Another release, or none.
     #[default]
     Other,
-    /// Another release, which is asked for: its application had begun.
+    /// Another release, which is requested: its application had begun.
     Wanted,
     /// The applied release, not whole.
     Partial,
@@ -106,9 +106,9 @@ pub enum PassOutcome {
     GivenUp,
 }
 
-/// What a ClusterVersion asks for.
+/// What a ClusterVersion requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Asked {
+pub struct SpecRead {
     /// The release.
     pub wanted: WantedRelease,
     /// The own one.

@@ -1,7 +1,7 @@
 //! The table: one `match (state, event)`.
 
 use super::command::{ReleaseCommands, ReleaseWait};
-use super::{ReleaseEvent, ReleaseState, Step, UnexpectedReleaseEvent, asked};
+use super::{ReleaseEvent, ReleaseState, Step, UnexpectedReleaseEvent, requested};
 
 /// The transition of an event in a state.
 ///
@@ -21,31 +21,31 @@ pub(super) fn next(
             state.with_applied(|it| it.ended(&end))
         }
 
-        // Whose signatures count is not known yet.
-        (state @ S::Starting(_), E::Asked(_)) => (state, ReleaseCommands::wait(W::Change)),
+        // It is not read yet whose signatures count.
+        (state @ S::Starting(_), E::SpecRead(_)) => (state, ReleaseCommands::wait(W::Change)),
         // Only the newest request counts.
-        (S::Alone(it), E::Asked(asked)) => asked::turn(it, None, asked),
+        (S::Alone(it), E::SpecRead(spec)) => requested::turn(it, None, spec),
         (
             S::Requested(it, request) | S::Retrieving(it, request) | S::Checking(it, request, _),
-            E::Asked(asked),
-        ) => asked::turn(it, Some(request), asked),
+            E::SpecRead(spec),
+        ) => requested::turn(it, Some(request), spec),
 
         (S::Retrieving(it, request), E::Retrieved(on_disk)) => {
-            asked::retrieved(it, request, on_disk)
+            requested::retrieved(it, request, on_disk)
         }
         (S::Retrieving(it, request), E::NotRetrieved(why)) => {
             let refusal = request.not_retrieved(&why);
-            asked::refuse(it, request, refusal)
+            requested::refuse(it, request, refusal)
         }
         (S::Checking(it, request, on_disk), E::Checked(checkup)) => {
             match request.judge(&on_disk, &checkup) {
-                Ok(accepted) => asked::switch(&request, on_disk, checkup.implied, accepted),
-                Err(refusal) => asked::refuse(it, request, refusal),
+                Ok(accepted) => requested::switch(&request, on_disk, checkup.implied, accepted),
+                Err(refusal) => requested::refuse(it, request, refusal),
             }
         }
         (S::Checking(it, request, _), E::NotLoaded(why)) => {
             let refusal = request.not_loaded(&why);
-            asked::refuse(it, request, refusal)
+            requested::refuse(it, request, refusal)
         }
 
         (_, event) => {

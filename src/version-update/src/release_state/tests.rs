@@ -12,7 +12,7 @@ mod samples;
 
 use super::command::ReleaseTask::{Check, Pass, Record, Retrieve, Wait};
 use super::table::next;
-use samples::{applied, asked, checkup, end, loaded, on_disk, request, retrieved};
+use samples::{applied, checkup, end, loaded, on_disk, request, retrieved, spec_read};
 
 fn step(state: &ReleaseState, event: ReleaseEvent) -> Step {
     next(state.clone(), event).unwrap()
@@ -26,7 +26,7 @@ fn own_release_waits_for_one_whose_application_had_begun() {
     assert_eq!(state.name(), "Resuming");
     assert_eq!(commands.then, Wait(ReleaseWait::Trial));
     // Until it was tried, well or not.
-    let (state, commands) = step(&state, ReleaseEvent::Asked(asked("b")));
+    let (state, commands) = step(&state, ReleaseEvent::SpecRead(spec_read("b")));
     assert_eq!((state.name(), commands.then), ("Retrieving", Retrieve));
     assert_eq!(step(&state, begun.clone()).1.then, Wait(ReleaseWait::Trial));
     let (state, commands) = step(&state, ReleaseEvent::NotRetrieved("away".to_owned()));
@@ -159,10 +159,10 @@ fn request_is_withdrawn_or_replaced_wherever_it_is() {
             continue;
         };
         let running = state.on_disk();
-        let (withdrawn, _) = step(&state, ReleaseEvent::Asked(asked(&running.image)));
+        let (withdrawn, _) = step(&state, ReleaseEvent::SpecRead(spec_read(&running.image)));
         assert!(Arc::ptr_eq(withdrawn.on_disk(), running));
         assert_eq!(withdrawn.request(), None);
-        let (replaced, commands) = step(&state, ReleaseEvent::Asked(asked("d")));
+        let (replaced, commands) = step(&state, ReleaseEvent::SpecRead(spec_read("d")));
         assert_eq!(commands.then, Retrieve);
         assert!(Arc::ptr_eq(replaced.on_disk(), running));
         let now = replaced.request().unwrap();
@@ -178,7 +178,7 @@ fn own_release_comes_back_without_a_check() {
         if is_own || matches!(state, ReleaseState::Starting(_)) {
             continue;
         }
-        let (state, commands) = step(&state, ReleaseEvent::Asked(asked("own")));
+        let (state, commands) = step(&state, ReleaseEvent::SpecRead(spec_read("own")));
         assert_eq!(state.name(), "Applying");
         assert!(state.on_disk().is_own());
         let expected = [
@@ -190,7 +190,7 @@ fn own_release_comes_back_without_a_check() {
     }
 }
 
-/// What is said of a release that is refused, and how long it waits.
+/// The events of a refused release, and how long it waits.
 #[test]
 fn refusal_names_its_step() {
     let it = applied("a", ReleaseStage::Running);
@@ -239,13 +239,13 @@ fn refusal_names_its_step() {
         assert_eq!((shown.reason, &shown.message), (reason, &message));
         assert_eq!(shown.status, api::ConditionStatus::False);
         assert_eq!(commands.then, Wait(ReleaseWait::Refused(1)));
-        // The same request counts on, another one anew.
+        // The same request counts on, another one starts at zero.
         for (generation, refusals) in [(Some(1), 2), (Some(2), 1)] {
-            let again = Asked {
+            let again = SpecRead {
                 generation,
-                ..asked("b")
+                ..spec_read("b")
             };
-            let (state, commands) = step(&state, ReleaseEvent::Asked(again));
+            let (state, commands) = step(&state, ReleaseEvent::SpecRead(again));
             assert_eq!(commands.then, Retrieve);
             let (_, commands) = step(&state, ReleaseEvent::NotRetrieved(String::new()));
             assert_eq!(commands.then, Wait(ReleaseWait::Refused(refusals)));

@@ -40,7 +40,7 @@ fn offers(risks: Vec<UpdateRisk>) -> Offers {
 }
 
 /// What a status has that was made for the same spec.
-fn known(conditional: &[ConditionalUpdate]) -> KnownUpdates<'_> {
+fn stored(conditional: &[ConditionalUpdate]) -> KnownUpdates<'_> {
     KnownUpdates {
         conditional,
         is_current: true,
@@ -49,7 +49,7 @@ fn known(conditional: &[ConditionalUpdate]) -> KnownUpdates<'_> {
 
 fn recommended(cache: &QueryCache, risks: Vec<UpdateRisk>) -> (String, usize) {
     let (available, conditional) =
-        updates(&offers(risks), cache, known(&[]), &BTreeSet::new(), at(0));
+        updates(&offers(risks), cache, stored(&[]), &BTreeSet::new(), at(0));
     let one = &conditional[0].conditions[0];
     (
         format!("{} {}: {}", one.status, one.reason, one.message),
@@ -65,53 +65,53 @@ fn recommendation_follows_from_the_exposures() {
     cache.store("bad", Err("no route".to_owned()), at(0));
     let (yes, no, bad) = (promql("yes"), promql("no"), promql("bad"));
     let one = |risks: Vec<UpdateRisk>| recommended(&cache, risks);
-    let (said, available) = one(vec![risk("A", vec![no.clone()])]);
+    let (shown, available) = one(vec![risk("A", vec![no.clone()])]);
     assert!(
-        said.starts_with("True NotExposedToRisks: ") && available == 1,
-        "{said}"
+        shown.starts_with("True NotExposedToRisks: ") && available == 1,
+        "{shown}"
     );
     assert_eq!(
         one(vec![risk("A", vec![yes.clone()])]),
         ("False A: A breaks. https://e/A".to_owned(), 0)
     );
-    let said = one(vec![
+    let shown = one(vec![
         risk("A", vec![RiskRule::Always]),
         risk("B", vec![yes.clone()]),
     ])
     .0;
     assert_eq!(
-        said,
+        shown,
         "False MultipleReasons: A breaks. https://e/A\n\nB breaks. https://e/B"
     );
-    let said = one(vec![
+    let shown = one(vec![
         risk("A-b", vec![yes.clone()]),
         risk("C", vec![bad.clone()]),
     ])
     .0;
     assert!(
-        said.starts_with("False ExposedToRisks: A-b breaks."),
-        "{said}"
+        shown.starts_with("False ExposedToRisks: A-b breaks."),
+        "{shown}"
     );
-    let said = one(vec![
+    let shown = one(vec![
         risk("A", vec![bad.clone()]),
         risk("B", vec![no.clone()]),
     ])
     .0;
     assert_eq!(
-        said,
+        shown,
         "Unknown EvaluationFailed: Could not evaluate exposure to update risk A (no route)\n  A description: A breaks.\n  A URL: https://e/A"
     );
-    // The first rule that can be evaluated decides; one that was not asked yet is waited for.
+    // The first rule that can be evaluated decides; one without a result is waited for.
     assert_eq!(
         cache.exposure(&risk("A", vec![bad, yes, no])),
         Exposure::Exposed
     );
     let waiting = risk("A", vec![promql("new"), RiskRule::Always]);
     assert_eq!(cache.exposure(&waiting), Exposure::Pending);
-    let said = recommended(&cache, vec![waiting]).0;
+    let shown = recommended(&cache, vec![waiting]).0;
     assert!(
-        said.starts_with("Unknown EvaluationFailed: Could not evaluate exposure to update risk A (evaluation is throttled)"),
-        "{said}"
+        shown.starts_with("Unknown EvaluationFailed: Could not evaluate exposure to update risk A (evaluation is throttled)"),
+        "{shown}"
     );
 }
 
@@ -120,7 +120,7 @@ fn releases_are_listed_with_what_the_graph_says() {
     let (available, conditional) = updates(
         &offers(Vec::new()),
         &QueryCache::default(),
-        known(&[]),
+        stored(&[]),
         &BTreeSet::new(),
         at(0),
     );
@@ -137,45 +137,45 @@ fn releases_are_listed_with_what_the_graph_says() {
 fn transition_time_stays_with_the_status() {
     let cache = QueryCache::default();
     let risky = offers(vec![risk("A", vec![promql("q")])]);
-    let (_, before) = updates(&risky, &cache, known(&[]), &BTreeSet::new(), at(0));
+    let (_, before) = updates(&risky, &cache, stored(&[]), &BTreeSet::new(), at(0));
     let time = |updates: &[ConditionalUpdate]| updates[0].conditions[0].last_transition_time.0;
-    let (_, same) = updates(&risky, &cache, known(&before), &BTreeSet::new(), at(9));
+    let (_, same) = updates(&risky, &cache, stored(&before), &BTreeSet::new(), at(9));
     assert_eq!(time(&same), at(0));
     let mut cache = cache;
     cache.store("q", Ok(true), at(10));
-    let (_, changed) = updates(&risky, &cache, known(&before), &BTreeSet::new(), at(10));
+    let (_, changed) = updates(&risky, &cache, stored(&before), &BTreeSet::new(), at(10));
     assert_eq!(time(&changed), at(10));
 }
 
-/// After a start nothing was asked yet, and what the process before found is no worse for it.
+/// After a start no query was sent yet, and what the process before found is no worse for it.
 #[test]
 fn what_the_process_before_found_stays_until_a_query_is_asked() {
     let risky = offers(vec![
         risk("A", vec![promql("q")]),
         risk("B", vec![promql("r")]),
     ]);
-    let mut asked = QueryCache::default();
-    asked.store("q", Ok(false), at(0));
-    asked.store("r", Ok(false), at(0));
+    let mut complete = QueryCache::default();
+    complete.store("q", Ok(false), at(0));
+    complete.store("r", Ok(false), at(0));
     let none = BTreeSet::new();
-    let (_, before) = updates(&risky, &asked, known(&[]), &none, at(0));
+    let (_, before) = updates(&risky, &complete, stored(&[]), &none, at(0));
     let mut cache = QueryCache::default();
-    for (query, answer) in [(None, Ok(false)), (Some("q"), Ok(false))] {
+    for (query, result) in [(None, Ok(false)), (Some("q"), Ok(false))] {
         if let Some(query) = query {
-            cache.store(query, answer, at(5));
+            cache.store(query, result, at(5));
         }
-        let (available, now) = updates(&risky, &cache, known(&before), &none, at(5));
+        let (available, now) = updates(&risky, &cache, stored(&before), &none, at(5));
         assert_eq!((available.len(), &now), (1, &before));
     }
-    // What is known now counts.
+    // A result counts as soon as it is there.
     cache.store("q", Ok(true), at(6));
-    let (available, now) = updates(&risky, &cache, known(&before), &none, at(6));
-    let said = |updates: &[ConditionalUpdate]| {
+    let (available, now) = updates(&risky, &cache, stored(&before), &none, at(6));
+    let shown = |updates: &[ConditionalUpdate]| {
         let one = &updates[0].conditions[0];
         format!("{} {}", one.status, one.reason)
     };
     assert_eq!(
-        (available.len(), said(&now).as_str()),
+        (available.len(), shown(&now).as_str()),
         (0, "False MultipleReasons")
     );
     // Another spec, another risk, and an acceptance that may be gone prove nothing.
@@ -183,20 +183,20 @@ fn what_the_process_before_found_stays_until_a_query_is_asked() {
     let open = (0, "Unknown EvaluationFailed");
     let stale = KnownUpdates {
         is_current: false,
-        ..known(&before)
+        ..stored(&before)
     };
     let (available, now) = updates(&risky, &cache, stale, &none, at(7));
-    assert_eq!((available.len(), said(&now).as_str()), open);
+    assert_eq!((available.len(), shown(&now).as_str()), open);
     let other = offers(vec![
         risk("A", vec![promql("q")]),
         risk("C", vec![promql("r")]),
     ]);
-    let (available, now) = updates(&other, &cache, known(&before), &none, at(7));
-    assert_eq!((available.len(), said(&now).as_str()), open);
+    let (available, now) = updates(&other, &cache, stored(&before), &none, at(7));
+    assert_eq!((available.len(), shown(&now).as_str()), open);
     let mut accepted = before.clone();
     accepted[0].conditions[0].reason = "AllExposedRisksAccepted".to_owned();
-    let (available, now) = updates(&risky, &cache, known(&accepted), &none, at(7));
-    assert_eq!((available.len(), said(&now).as_str()), open);
+    let (available, now) = updates(&risky, &cache, stored(&accepted), &none, at(7));
+    assert_eq!((available.len(), shown(&now).as_str()), open);
 }
 
 /// Queries wait for each other only a second. Row 14 of `docs/reference/known-weaknesses.md`,
@@ -221,9 +221,9 @@ fn queries_take_turns() {
         cache.turn(&wanted, at(3600)),
         QueryTurn::Ask("a".to_owned())
     );
-    // What is not asked for any more is forgotten after a day.
+    // A result that no query needs any more is dropped after a day.
     cache.store("c", Ok(true), at(24 * 3600 + 1));
-    assert!(!cache.answers.contains_key("a") && cache.answers.contains_key("b"));
+    assert!(!cache.results.contains_key("a") && cache.results.contains_key("b"));
 }
 
 #[test]
@@ -250,16 +250,16 @@ fn accepted_risks_recommend_an_update_and_are_recorded() {
     let accept = |names: &[&str]| -> BTreeSet<String> {
         names.iter().map(|name| (*name).to_owned()).collect()
     };
-    let said = |names: &[&str]| {
-        let (available, conditional) = updates(&offers, &cache, known(&[]), &accept(names), at(0));
+    let shown = |names: &[&str]| {
+        let (available, conditional) = updates(&offers, &cache, stored(&[]), &accept(names), at(0));
         let one = &conditional[0].conditions[0];
         (available.len(), format!("{} {}", one.status, one.reason))
     };
-    assert_eq!(said(&[]), (0, "False MultipleReasons".to_owned()));
-    assert_eq!(said(&["A"]), (0, "Unknown EvaluationFailed".to_owned()));
-    assert_eq!(said(&["C"]), (0, "False A".to_owned()));
+    assert_eq!(shown(&[]), (0, "False MultipleReasons".to_owned()));
+    assert_eq!(shown(&["A"]), (0, "Unknown EvaluationFailed".to_owned()));
+    assert_eq!(shown(&["C"]), (0, "False A".to_owned()));
     assert_eq!(
-        said(&["A", "C"]),
+        shown(&["A", "C"]),
         (1, "True AllExposedRisksAccepted".to_owned())
     );
     let recorded = |names: &[&str]| acceptance(&offers, "q/r@sha256:1", &cache, &accept(names));

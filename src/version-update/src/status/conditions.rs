@@ -6,9 +6,9 @@ use api::config::{ClusterCondition, ClusterConditionType};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use crate::advice::Advice;
 use crate::failure::{FailureVerdict, Summary};
 use crate::report::Report;
+use crate::retrieved_updates::RetrievedUpdates;
 
 const INVALID: &str = "InvalidClusterVersion";
 
@@ -61,9 +61,9 @@ impl Conditions<'_> {
         );
     }
 
-    pub(super) fn retrieved(&mut self, advice: Option<&Advice>) {
+    pub(super) fn retrieved(&mut self, updates: Option<&RetrievedUpdates>) {
         let r#type = ClusterConditionType::RetrievedUpdates;
-        match advice.map(|advice| advice.said(self.now)) {
+        match updates.map(|updates| updates.message(self.now)) {
             Some(None) => self.set(r#type, ConditionStatus::True, "", ""),
             Some(Some((reason, message))) => {
                 self.set(r#type, ConditionStatus::False, reason, &message);

@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::acceptance::{AcceptanceStep, RequestedRelease, TargetRelease};
-use crate::advice::{NoAdvice, Question};
 use crate::failure::{Effect, Failure};
 use crate::release_state::{AppliedRelease, ReleaseOnDisk, ReleaseStage};
 use crate::report::Accepted;
+use crate::retrieved_updates::{NoUpdates, UpdatesRequest};
 
 fn own() -> Release {
     Release {
@@ -83,22 +83,23 @@ impl Cluster {
             acks: Some(BTreeMap::new()),
             ..UpgradeInputs::default()
         };
-        let asked = Question::of(&self.0, &own(), None, "amd64");
-        let away = || Err(NoAdvice::of_answer("RemoteFailed", "refused"));
-        let asked = asked.as_ref().map_err(Clone::clone);
-        let advice = Advice::learn(None, asked, away, at(minutes));
-        let opposition = opposition(&self.0, (report, &self.1), &own(), &none, at(minutes));
+        let request = UpdatesRequest::of(&self.0, &own(), None, "amd64");
+        let away = || Err(NoUpdates::of_response("RemoteFailed", "refused"));
+        let request = request.as_ref().map_err(Clone::clone);
+        let updates = RetrievedUpdates::next(None, request, away, at(minutes));
+        let upgradeable_risks =
+            upgradeable_risks(&self.0, (report, &self.1), &own(), &none, at(minutes));
         let facts = VersionFacts {
             report,
             state: &self.1,
             own: &own(),
-            opposition: &opposition,
-            advice: Some(&advice),
+            upgradeable_risks: &upgradeable_risks,
+            updates: Some(&updates),
             queries: &QueryCache::default(),
             manifests: Some(&[]),
         };
         let status = next(&self.0, &facts, at(minutes));
-        let said = |condition: &ClusterCondition| {
+        let show = |condition: &ClusterCondition| {
             let ClusterCondition {
                 r#type,
                 status,
@@ -108,15 +109,15 @@ impl Cluster {
             } = condition;
             format!("{type}={status} {reason}: {message}")
         };
-        let all = status.conditions.iter().map(said).collect();
+        let all = status.conditions.iter().map(show).collect();
         self.0.status = Some(status);
         all
     }
 
-    fn said(&mut self, report: &Report, r#type: &str) -> String {
+    fn condition(&mut self, report: &Report, r#type: &str) -> String {
         let all = self.take(report, 1);
         let prefix = format!("{type}=");
-        let found = all.iter().find_map(|said| said.strip_prefix(&prefix));
+        let found = all.iter().find_map(|shown| shown.strip_prefix(&prefix));
         found.unwrap_or_default().to_owned()
     }
 
@@ -135,7 +136,7 @@ impl Cluster {
         self.1 = ReleaseState::Alone(applied);
     }
 
-    /// Another release is asked for, and came to a step.
+    /// Another release is requested, and came to a step.
     fn request(&mut self, image: &str, status: ConditionStatus, message: &str) {
         let applied = AppliedRelease {
             on_disk: Arc::clone(self.1.on_disk()),
@@ -173,9 +174,9 @@ fn entry(state: &str, version: &str, image: &str) -> Value {
 #[test]
 fn first_release_is_worked_towards_and_completed() {
     let mut cluster = Cluster::new(json!({ "channel": "" }), json!([]));
-    let said = cluster.take(&report(3, 0), 0);
+    let shown = cluster.take(&report(3, 0), 0);
     assert_eq!(
-        said,
+        shown,
         [
             "ReleaseAccepted=True PayloadLoaded: Payload loaded version=\"4.2.0\" image=\"q/r@sha256:2\" architecture=\"amd64\"",
             "RetrievedUpdates=False NoChannel: The update channel has not been configured.",
@@ -189,14 +190,14 @@ fn first_release_is_worked_towards_and_completed() {
     );
     assert_eq!(cluster.head(), "4.2.0 Partial");
     assert_eq!(
-        cluster.said(&report(3, 1), "Progressing"),
+        cluster.condition(&report(3, 1), "Progressing"),
         "True : Working towards 4.2.0: 1 of 3 done (33% complete)"
     );
     let mut done = report(3, 3);
     done.complete(BTreeMap::new());
-    let said = cluster.take(&done, 5);
-    assert!(said.contains(&"Available=True : Done applying 4.2.0".to_owned()));
-    assert!(said.contains(&"Progressing=False : Cluster version is 4.2.0".to_owned()));
+    let shown = cluster.take(&done, 5);
+    assert!(shown.contains(&"Available=True : Done applying 4.2.0".to_owned()));
+    assert!(shown.contains(&"Progressing=False : Cluster version is 4.2.0".to_owned()));
     assert_eq!(cluster.head(), "4.2.0 Completed");
     let status = cluster.0.status.clone().unwrap();
     assert_eq!(
@@ -217,10 +218,10 @@ fn what_is_waited_for_and_what_fails_is_said() {
     report.pending.insert("dns".to_owned(), at(0));
     let mut cluster = Cluster::updating();
     assert_eq!(
-        cluster.said(&report, "Progressing"),
+        cluster.condition(&report, "Progressing"),
         "True ClusterOperatorUpdating: Working towards 4.2.0: 2 of 4 done (50% complete), waiting on dns"
     );
-    assert_eq!(cluster.said(&report, "Failing"), "False : ");
+    assert_eq!(cluster.condition(&report, "Failing"), "False : ");
     let slow = cluster.take(&report, 31);
     assert!(slow.contains(
         &"Failing=Unknown SlowClusterOperator: waiting on dns over 30 minutes which is longer than expected".to_owned()
@@ -229,11 +230,11 @@ fn what_is_waited_for_and_what_fails_is_said() {
         .failures
         .insert(3, Failure::operator("etcd", "NotAvailable", Effect::Fail));
     assert_eq!(
-        cluster.said(&report, "Failing"),
+        cluster.condition(&report, "Failing"),
         "True ClusterOperatorNotAvailable: Cluster operator etcd is not available"
     );
     assert_eq!(
-        cluster.said(&report, "Progressing"),
+        cluster.condition(&report, "Progressing"),
         "True ClusterOperatorNotAvailable: Unable to apply 4.2.0: the cluster operator etcd is not available"
     );
 }
@@ -249,13 +250,13 @@ fn failure_of_a_release_that_is_there_keeps_it_available() {
         0,
         Failure::operator("dns", "Degraded", Effect::FailAfterInterval),
     );
-    let said = cluster.take(&done, 1);
+    let shown = cluster.take(&done, 1);
     for expected in [
         "Available=True : Done applying 4.2.0",
         "Failing=True ClusterOperatorDegraded: Cluster operator dns is degraded",
         "Progressing=False ClusterOperatorDegraded: Error while reconciling 4.2.0: the cluster operator dns is degraded",
     ] {
-        assert!(said.contains(&expected.to_owned()), "{said:#?}");
+        assert!(shown.contains(&expected.to_owned()), "{shown:#?}");
     }
     assert_eq!(cluster.head(), "4.2.0 Completed");
 }
@@ -267,16 +268,16 @@ fn unreadable_release_names_its_file() {
     report.unreadable = Some(Failure::integrity(text.to_owned()));
     let mut cluster = Cluster::updating();
     assert_eq!(
-        cluster.said(&report, "ReleaseAccepted"),
+        cluster.condition(&report, "ReleaseAccepted"),
         "False LoadPayload: Loading payload failed version=\"4.2.0\" image=\"q/r@sha256:2\" \
          failure=Error loading manifests from /: 0000_50_a.yaml: line 3"
     );
     assert_eq!(
-        cluster.said(&report, "Failing"),
+        cluster.condition(&report, "Failing"),
         "True UpdatePayloadIntegrity: Error loading manifests from /: 0000_50_a.yaml: line 3"
     );
     assert_eq!(
-        cluster.said(&report, "Progressing"),
+        cluster.condition(&report, "Progressing"),
         "True UpdatePayloadIntegrity: Unable to apply 4.2.0: the contents of the update are invalid"
     );
 }
@@ -299,7 +300,7 @@ fn version_of_an_unreadable_release_is_that_of_the_status() {
     }
 }
 
-/// What the update service has said of the release stays until it is asked again.
+/// What the update service has of the release stays until the next response.
 #[test]
 fn description_of_the_release_stays_over_a_restart() {
     let mut cluster = Cluster::updated();
@@ -324,7 +325,7 @@ fn description_of_the_release_stays_over_a_restart() {
     status.desired.version = "4.1.0".to_owned();
     cluster.take(&done, 1);
     assert_eq!(cluster.0.status.as_ref().unwrap().desired, own());
-    // Without a channel nothing is asked, and nothing stays.
+    // Without a channel no request is sent, and nothing stays.
     let status = cluster.0.status.as_mut().unwrap();
     status.desired = described;
     cluster.0.spec = serde_json::from_value(json!({})).unwrap();
@@ -348,9 +349,9 @@ fn failure_of_the_process_before_stays_until_a_pass_is_done() {
     assert_eq!(cluster.0.status.clone().unwrap().conditions, failed);
     after.done(0);
     after.complete(BTreeMap::new());
-    let said = cluster.take(&after, 6);
-    assert!(said.contains(&"Failing=False : ".to_owned()), "{said:#?}");
-    assert!(said.contains(&"Progressing=False : Cluster version is 4.2.0".to_owned()));
+    let shown = cluster.take(&after, 6);
+    assert!(shown.contains(&"Failing=False : ".to_owned()), "{shown:#?}");
+    assert!(shown.contains(&"Progressing=False : Cluster version is 4.2.0".to_owned()));
 }
 
 /// One malformed manifest keeps neither the rest from being reconciled nor another release from
@@ -362,12 +363,12 @@ fn release_that_is_read_in_part_fails_and_another_one_is_seen() {
     let text = "Error loading manifests from /: 0000_50_a.yaml: line 3";
     report.unreadable = Some(Failure::integrity(text.to_owned()));
     report.complete(BTreeMap::new());
-    let said = cluster.take(&report, 0);
+    let shown = cluster.take(&report, 0);
     for expected in [
         "Failing=True UpdatePayloadIntegrity: Error loading manifests from /: 0000_50_a.yaml: line 3",
         "Progressing=False UpdatePayloadIntegrity: Error while reconciling 4.2.0: the contents of the update are invalid",
     ] {
-        assert!(said.contains(&expected.to_owned()), "{said:#?}");
+        assert!(shown.contains(&expected.to_owned()), "{shown:#?}");
     }
     cluster.0.spec = serde_json::from_value(
         json!({ "channel": "stable", "desiredUpdate": { "version": "4.3.0", "image": "q/r@sha256:3" } }),
@@ -375,12 +376,12 @@ fn release_that_is_read_in_part_fails_and_another_one_is_seen() {
     .unwrap();
     assert!(
         cluster
-            .said(&report, "ReleaseAccepted")
+            .condition(&report, "ReleaseAccepted")
             .starts_with("False LoadPayload")
     );
     cluster.request("q/r@sha256:3", ConditionStatus::False, "not signed");
     assert_eq!(
-        cluster.said(&report, "ReleaseAccepted"),
+        cluster.condition(&report, "ReleaseAccepted"),
         "False RetrievePayload: not signed"
     );
     // An update to such a release does not end.
@@ -398,31 +399,31 @@ fn another_release_is_refused_by_name_and_withdrawn() {
         json!({ "channel": "stable", "desiredUpdate": { "version": "4.3.0", "image": "q/r@sha256:3" } }),
     )
     .unwrap();
-    // Of a request that was not tried nothing is said.
-    assert_eq!(cluster.said(&report, "ReleaseAccepted"), "");
+    // A request that was not tried has no message.
+    assert_eq!(cluster.condition(&report, "ReleaseAccepted"), "");
     cluster.request("q/r@sha256:3", ConditionStatus::False, "not signed");
     assert_eq!(
-        cluster.said(&report, "ReleaseAccepted"),
+        cluster.condition(&report, "ReleaseAccepted"),
         "False RetrievePayload: not signed"
     );
     cluster.request("q/r@sha256:9", ConditionStatus::Unknown, "another one");
     assert_eq!(
-        cluster.said(&report, "ReleaseAccepted"),
+        cluster.condition(&report, "ReleaseAccepted"),
         "False RetrievePayload: not signed"
     );
     assert_eq!(
-        cluster.said(&report, "RetrievedUpdates"),
+        cluster.condition(&report, "RetrievedUpdates"),
         "False RemoteFailed: Unable to retrieve available updates: refused"
     );
     assert_eq!(
-        cluster.said(&report, "Progressing"),
+        cluster.condition(&report, "Progressing"),
         "False : Cluster version is 4.2.0"
     );
     assert_eq!(cluster.0.status.as_ref().unwrap().desired.version, "4.2.0");
     cluster.0.spec.desired_update = None;
     assert!(
         cluster
-            .said(&report, "ReleaseAccepted")
+            .condition(&report, "ReleaseAccepted")
             .starts_with("True PayloadLoaded")
     );
 }
@@ -433,15 +434,15 @@ fn invalid_settings_do_not_stop_the_release() {
     let mut report = report(1, 1);
     report.complete(BTreeMap::new());
     cluster.0.spec = serde_json::from_value(json!({ "clusterID": "x", "upstream": "y" })).unwrap();
-    assert!(cluster.said(&report, "Invalid").starts_with(
+    assert!(cluster.condition(&report, "Invalid").starts_with(
         "True InvalidClusterVersion: The cluster version is invalid:\n* spec.upstream"
     ));
     assert_eq!(
-        cluster.said(&report, "Progressing"),
+        cluster.condition(&report, "Progressing"),
         "False InvalidClusterVersion: Stopped at 4.2.0: the cluster version is invalid"
     );
     cluster.0.spec = serde_json::from_value(json!({})).unwrap();
-    assert_eq!(cluster.said(&report, "Invalid"), "");
+    assert_eq!(cluster.condition(&report, "Invalid"), "");
 }
 
 #[test]
@@ -480,7 +481,7 @@ fn accepted_release_is_the_one_that_is_reported() {
     };
     report.begin(next, 4);
     assert_eq!(
-        cluster.said(&report, "Progressing"),
+        cluster.condition(&report, "Progressing"),
         "True : Working towards 4.3.0"
     );
     let status = cluster.0.status.as_ref().unwrap();
@@ -488,7 +489,7 @@ fn accepted_release_is_the_one_that_is_reported() {
     let head = &status.history[0];
     assert!(head.verified && head.accepted_risks == "a risk");
     assert_eq!(cluster.head(), "4.3.0 Partial");
-    let upgradeable = cluster.said(&report, "Upgradeable");
+    let upgradeable = cluster.condition(&report, "Upgradeable");
     assert!(
         upgradeable.starts_with("False ClusterVersionUpdating: An update is already"),
         "{upgradeable}"

@@ -27,7 +27,7 @@ fn inputs(gates: &[(&str, &str)], acks: &[(&str, &str)]) -> UpgradeInputs {
     }
 }
 
-fn said(inputs: &UpgradeInputs) -> Vec<String> {
+fn shown(inputs: &UpgradeInputs) -> Vec<String> {
     let spec = ClusterVersionSpec::default();
     let found = risks(inputs, &spec, "4.16.3", false, &BTreeSet::new());
     found
@@ -43,11 +43,11 @@ fn missing_operators_are_not_known() {
     inputs.has_operators = true;
     let unknown = "ClusterOperatorUpgradeableUnknown: Failed to list ClusterOperators: the release \
                    has some, and the cluster has none";
-    assert_eq!(said(&inputs), [unknown]);
+    assert_eq!(shown(&inputs), [unknown]);
     inputs
         .operators
         .insert("a".to_owned(), operator("4.16.3", "True"));
-    assert_eq!(said(&inputs), Vec::<String>::new());
+    assert_eq!(shown(&inputs), Vec::<String>::new());
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn gate_holds_until_it_is_acknowledged() {
         ("nonsense", "x"),
     ];
     assert_eq!(
-        said(&inputs(&gates, &[("ack-4.15-old", "true")])),
+        shown(&inputs(&gates, &[("ack-4.15-old", "true")])),
         [
             "AdminAck-ack-4.16-apis: Read https://e first.",
             "AdminAck-ack-4.16-empty: admin-gates configmap gate ack-4.16-empty must contain a non-empty value.",
@@ -67,7 +67,7 @@ fn gate_holds_until_it_is_acknowledged() {
         ]
     );
     let acks = [("ack-4.16-apis", "true"), ("ack-4.16-empty", "yes")];
-    assert_eq!(said(&inputs(&gates[..2], &acks)), Vec::<String>::new());
+    assert_eq!(shown(&inputs(&gates[..2], &acks)), Vec::<String>::new());
     for gate in [
         "ack-4.16--x",
         "ack-3.1-x",
@@ -82,13 +82,13 @@ fn gate_holds_until_it_is_acknowledged() {
         ..inputs(&[], &[])
     };
     assert!(
-        said(&none)[0].starts_with("AdminAckUnknown: Failed to retrieve ConfigMap admin-gates")
+        shown(&none)[0].starts_with("AdminAckUnknown: Failed to retrieve ConfigMap admin-gates")
     );
     let none = UpgradeInputs {
         acks: None,
         ..inputs(&[], &[])
     };
-    assert!(said(&none)[0].contains("admin-acks from namespace openshift-config:"));
+    assert!(shown(&none)[0].contains("admin-acks from namespace openshift-config:"));
 }
 
 /// Opinions are tied to the operator's version. Row 10 of `docs/reference/known-weaknesses.md`,
@@ -107,7 +107,7 @@ fn opinion_of_an_operator_counts_for_its_own_release() {
         .map(|(name, status)| (name.to_owned(), status))
         .into();
     assert_eq!(
-        said(&inputs),
+        shown(&inputs),
         [
             "ClusterOperatorUpgradeable-a: Not now.",
             "ClusterOperatorUpgradeable-b: Not now."

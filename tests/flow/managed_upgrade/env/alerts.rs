@@ -37,8 +37,8 @@ impl Cluster {
         let (server, escaped) = (self.servers.prometheus, cluster::wire::escape(query));
         let url = format!("http://{server}/api/v1/query?query={escaped}");
         let read = async || http::ask::<&str>(&url, &[])?.json();
-        let found = wait::until_so(query, read, |answer| {
-            let result = answer.pointer("/data/result").and_then(Value::as_array);
+        let found = wait::until_so(query, read, |response| {
+            let result = response.pointer("/data/result").and_then(Value::as_array);
             result.map(Vec::len) == Some(count)
         });
         found.await.map(drop)

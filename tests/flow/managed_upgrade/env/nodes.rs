@@ -74,7 +74,7 @@ impl Cluster {
             self.event_reasons().await
         });
         let found = wait::until_so(&what, read, |found| {
-            found.iter().any(|known| known == reason)
+            found.iter().any(|other| other == reason)
         });
         found.await.map(drop)
     }

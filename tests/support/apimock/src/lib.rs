@@ -59,7 +59,7 @@ pub enum Reply {
     Events(Vec<(Duration, Value)>, Duration),
     /// A status and bytes that come in parts, the end after a pause.
     Parts(u16, Vec<Vec<u8>>, Duration),
-    /// No answer at all: the connection breaks.
+    /// No response at all: the connection breaks.
     Broken,
 }
 
@@ -99,7 +99,7 @@ impl Call {
         Self::new(Method::DELETE, path, reply).with_body(options)
     }
 
-    /// Expects that the answer is wanted in this form: `Accept`, whole.
+    /// Expects that the request accepts this form of response: `Accept`, whole.
     #[must_use]
     pub const fn accepting(mut self, form: &'static str) -> Self {
         self.accept = Some(form);
@@ -165,7 +165,7 @@ impl Script {
         let served = Arc::clone(&state);
         let service = tower::service_fn(move |request: Request<Body>| {
             let state = Arc::clone(&served);
-            async move { state.answer(request).await }
+            async move { state.respond(request).await }
         });
         (Self { state }, Client::new(service, "default"))
     }
@@ -216,7 +216,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl State {
-    async fn answer(&self, request: Request<Body>) -> Result<Response<AnyBody>, BoxError> {
+    async fn respond(&self, request: Request<Body>) -> Result<Response<AnyBody>, BoxError> {
         let (head, body) = request.into_parts();
         let path = head.uri.path_and_query().map_or("", |path| path.as_str());
         let path = without_timeout(path);

@@ -62,7 +62,7 @@ current-context: lab
     Ok(fs::write(path, text)?)
 }
 
-/// Writes what a node's kubelet has in its folder where it is known by a certificate: the
+/// Writes what a node's kubelet has in its folder where a certificate authenticates it: the
 /// kubeconfig and what it names. Their texts.
 #[expect(clippy::disallowed_methods, reason = "a run's own files")]
 pub(crate) fn write_kubelet(

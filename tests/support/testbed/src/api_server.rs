@@ -24,7 +24,7 @@ use crate::{Authority, Printed, Programs, logs, slipway, workspace};
 pub struct ApiServer {
     /// The server itself.
     pub control_plane: ControlPlane,
-    /// What it is asked through, as the administrator.
+    /// The administrator's client.
     pub objects: Objects,
     /// The test's own folder, absolute: files and logs.
     pub dir: PathBuf,
@@ -169,7 +169,7 @@ impl ApiServer {
         self.kubeconfig(file, &json!({ "token": token }))
     }
 
-    /// Everything that was asked of it so far.
+    /// All requests to it so far.
     pub fn events(&self) -> Result<Vec<Event>> {
         audit::load(&self.control_plane.audit_log())
     }

@@ -63,7 +63,7 @@ impl Drop for Cluster {
 }
 
 impl Cluster {
-    /// What it is asked through.
+    /// The client of its API server.
     pub fn objects(&self) -> &Objects {
         &self.objects
     }
@@ -73,7 +73,7 @@ impl Cluster {
         &self.control_plane
     }
 
-    /// Its hosts, in the order asked for.
+    /// Its hosts, in the order in which they were named.
     pub fn hosts(&self) -> &[Host] {
         &self.hosts
     }
@@ -146,14 +146,14 @@ impl Cluster {
         let configs = Api::<MachineConfig>::all(self.objects.client().clone());
         match configs.delete(name, &DeleteParams::default()).await {
             Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
-            answer => Ok(answer.map(drop)?),
+            result => Ok(result.map(drop)?),
         }
     }
 
     /// Waits until a pool has another target than `before`; which.
     pub async fn next_target(&self, pool: &str, before: &str) -> Result<String> {
         until(
-            &format!("pool {pool} to be rendered anew"),
+            &format!("pool {pool} to be rendered again"),
             SOON,
             async || {
                 let target = self.objects.target(pool).await?;
@@ -223,7 +223,7 @@ impl Cluster {
         self.host_lab.as_ref().context("the cluster has no hosts")
     }
 
-    /// Everything that was asked of the API server so far.
+    /// All requests to the API server so far.
     pub fn events(&self) -> Result<Vec<Event>> {
         audit::load(&self.control_plane.audit_log())
     }
@@ -244,7 +244,7 @@ impl Cluster {
         })
     }
 
-    /// What each host asked of the registry so far, by its node's name.
+    /// The requests of each host to the registry so far, by its node's name.
     pub fn fetches(&self) -> Result<BTreeMap<String, Vec<Request>>> {
         let Some(host_lab) = &self.host_lab else {
             return Ok(BTreeMap::new());

@@ -110,7 +110,7 @@ impl Item {
         } else if kind.is_symlink() {
             Content::Link(fs::read_link(path)?.to_string_lossy().into_owned())
         } else if kind.is_file() && files == Files::Objects {
-            // libostree makes files without bytes anew.
+            // libostree makes a new file for each one without bytes.
             let number = if stat.size() == 0 { 0 } else { stat.ino() };
             Content::Object {
                 number,

@@ -26,7 +26,7 @@ impl HttpReply {
     /// A header's value; empty where it is absent.
     pub fn header(&self, name: &str) -> &str {
         let lines = self.head.lines().filter_map(|line| line.split_once(": "));
-        let mut found = lines.filter(|(known, _)| known.eq_ignore_ascii_case(name));
+        let mut found = lines.filter(|(key, _)| key.eq_ignore_ascii_case(name));
         found.next().map_or("", |(_, value)| value)
     }
 

@@ -149,7 +149,7 @@ impl Objects {
         .await
     }
 
-    /// Waits until a Node is as asked for; what it is then.
+    /// Waits until a Node is as it should be; what it is then.
     pub async fn node_is(
         &self,
         name: &str,
@@ -322,16 +322,18 @@ pub async fn complete_job(jobs: &Api<Job>, name: &str) -> Result<()> {
     set_status(jobs, name, &status).await
 }
 
-/// Finds the condition that says something.
+/// Finds the condition whose text contains some words.
 ///
-/// Shape: each of `said` is a condition as `<type>=<status> …`; the result is without its type.
-/// Errors: all that is said.
-pub fn find_said(said: &[String], r#type: &str, words: &str) -> Result<String, String> {
-    let mut found = said
+/// Shape: each of `conditions` is `<type>=<status> …`; the result is without its type.
+/// Errors: all conditions.
+pub fn find_condition(conditions: &[String], r#type: &str, words: &str) -> Result<String, String> {
+    let mut found = conditions
         .iter()
-        .filter_map(|said| said.strip_prefix(r#type)?.strip_prefix('='));
-    let found = found.find(|said| said.contains(words));
-    found.map(ToOwned::to_owned).ok_or_else(|| said.join("\n"))
+        .filter_map(|one| one.strip_prefix(r#type)?.strip_prefix('='));
+    let found = found.find(|one| one.contains(words));
+    found
+        .map(ToOwned::to_owned)
+        .ok_or_else(|| conditions.join("\n"))
 }
 
 /// Whether a pod is Ready, and not being deleted.
@@ -352,10 +354,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn condition_is_found_by_its_whole_type_and_else_all_is_said() {
-        let said = ["NotReady=True x", "Ready=False b: c"].map(str::to_owned);
-        assert_eq!(find_said(&said, "Ready", "b"), Ok("False b: c".to_owned()));
+    fn condition_is_found_by_its_whole_type_and_else_all_are_named() {
+        let conditions = ["NotReady=True x", "Ready=False b: c"].map(str::to_owned);
+        assert_eq!(
+            find_condition(&conditions, "Ready", "b"),
+            Ok("False b: c".to_owned())
+        );
         let all = Err("NotReady=True x\nReady=False b: c".to_owned());
-        assert_eq!(find_said(&said, "Ready", "x"), all);
+        assert_eq!(find_condition(&conditions, "Ready", "x"), all);
     }
 }

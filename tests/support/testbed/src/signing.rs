@@ -161,16 +161,16 @@ impl SignatureServer {
                     let mut request = vec![0; 4096];
                     let count = stream.read(&mut request).await.unwrap_or_default();
                     request.truncate(count);
-                    let answer = server.answer(&String::from_utf8_lossy(&request));
-                    // A client that is gone asks again.
-                    drop(stream.write_all(&answer).await);
+                    let response = server.respond(&String::from_utf8_lossy(&request));
+                    // A client that is gone sends its request again.
+                    drop(stream.write_all(&response).await);
                 });
             }
         });
         Ok(this)
     }
 
-    fn answer(&self, request: &str) -> Vec<u8> {
+    fn respond(&self, request: &str) -> Vec<u8> {
         let path = request.split(' ').nth(1).unwrap_or_default();
         let path = path.split('?').next().unwrap_or_default();
         let body = self.files().get(path).cloned();

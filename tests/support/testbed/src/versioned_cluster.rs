@@ -82,15 +82,19 @@ impl VersionedCluster {
         objects::merge(&self.versions, "version", change).await
     }
 
-    /// Waits until a condition says something; its status, reason and message.
-    pub async fn until_said(&self, r#type: &str, words: &str) -> Result<String> {
+    /// Waits until a condition's status, reason or message contains some words; all three.
+    pub async fn until_condition(&self, r#type: &str, words: &str) -> Result<String> {
         wait::until(&format!("{type}: {words}"), SOON, async || {
             let all = self.status().await?.conditions;
-            let said = all.iter().map(|one| {
+            let conditions = all.iter().map(|one| {
                 let (r#type, status, reason) = (&one.r#type, &one.status, &one.reason);
                 format!("{type}={status} {reason}: {}", one.message)
             });
-            Ok(objects::find_said(&said.collect::<Vec<_>>(), r#type, words))
+            Ok(objects::find_condition(
+                &conditions.collect::<Vec<_>>(),
+                r#type,
+                words,
+            ))
         })
         .await
     }

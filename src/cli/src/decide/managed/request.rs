@@ -1,4 +1,4 @@
-//! What is asked for, and what speaks against it: values in, a change out.
+//! Decides what `slipway managed schedule` and `cancel` write, or why they refuse. Pure.
 
 use api::ConditionStatus;
 use api::config::ClusterVersion;
@@ -42,7 +42,7 @@ pub struct ScheduleWish {
 /// What is changed.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum ScheduleDecision {
-    /// Nothing: it is asked for already.
+    /// Nothing: it is scheduled already.
     Nothing,
     /// This object is created.
     Create(Value),
@@ -50,11 +50,11 @@ pub(crate) enum ScheduleDecision {
     Change(Value),
 }
 
-/// The change, and what is said about it.
+/// The change, and the message about it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Scheduled {
     pub(crate) change: ScheduleDecision,
-    pub(crate) said: String,
+    pub(crate) message: String,
     pub(crate) warnings: Vec<String>,
 }
 
@@ -114,7 +114,7 @@ impl ScheduleWish {
                     "metadata": { "name": upgrade_config::NAME },
                     "spec": wanted,
                 })),
-                said: format!("Scheduled an upgrade to {to} at {at}\n"),
+                message: format!("Scheduled an upgrade to {to} at {at}\n"),
                 warnings,
             });
         };
@@ -122,24 +122,24 @@ impl ScheduleWish {
         if wanted.is_ok_and(|wanted: upgrade_config::UpgradeConfigSpec| wanted == present.spec) {
             return Ok(Scheduled {
                 change: ScheduleDecision::Nothing,
-                said: format!("info: The upgrade to {to} is scheduled at {at} already\n"),
+                message: format!("info: The upgrade to {to} is scheduled at {at} already\n"),
                 warnings,
             });
         }
-        // An image that was asked for before would count in the version's place.
+        // An image that was requested before would count in the version's place.
         let desired = json!({ "version": to, "channel": channel, "image": null });
         Ok(Scheduled {
             change: ScheduleDecision::Change(json!({
                 "metadata": { "resourceVersion": present.metadata.resource_version },
                 "spec": spec(desired),
             })),
-            said: format!("Changed the upgrade: to {to} at {at}\n"),
+            message: format!("Changed the upgrade: to {to} at {at}\n"),
             warnings,
         })
     }
 }
 
-/// Decides whether an upgrade may be withdrawn; what is said about it.
+/// Decides whether an upgrade may be withdrawn; the message about it.
 ///
 /// # Errors
 /// The refusal.
@@ -203,12 +203,12 @@ fn begun<'a>(
     upgrade: &'a UpgradeConfig,
     version: &ClusterVersion,
 ) -> Option<&'a UpgradeHistoryEntry> {
-    let asked = version.spec.desired_update.as_ref();
+    let requested = version.spec.desired_update.as_ref();
     let is_begun = |entry: &&UpgradeHistoryEntry| {
         let condition = entry.condition(COMMENCED);
         entry.phase == UpgradePhase::Upgrading
-            && (condition.is_some_and(|known| known.status == ConditionStatus::True)
-                || asked.is_some_and(|update| update.version == entry.version))
+            && (condition.is_some_and(|condition| condition.status == ConditionStatus::True)
+                || requested.is_some_and(|update| update.version == entry.version))
     };
     entries(upgrade).find(is_begun)
 }
@@ -232,12 +232,12 @@ mod tests {
         Program::try_parse_from(arguments).unwrap().wish
     }
 
-    fn version(channel: &str, asked: &str) -> ClusterVersion {
+    fn version(channel: &str, requested: &str) -> ClusterVersion {
         serde_json::from_value(json!({
             "metadata": { "name": "version" },
             "spec": {
                 "clusterID": "a", "channel": channel,
-                "desiredUpdate": { "version": asked },
+                "desiredUpdate": { "version": requested },
             },
         }))
         .unwrap()
@@ -273,7 +273,7 @@ mod tests {
         });
         assert_eq!(object["spec"], expected);
         assert_eq!(
-            decided.said,
+            decided.message,
             "Scheduled an upgrade to 4.16.4 at 2027-01-15T10:00:00Z\n"
         );
         let why = wanted.decide(None, &version("", ""), NOW).unwrap_err();

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::decide::blocks::{columns, duration};
 
-/// What is said beside the plan, by condition and the status that is worth it.
+/// What is shown beside the plan, by condition and the status that is worth it.
 const NOTES: [(&str, ConditionStatus); 3] = [
     ("OperatorConfigValid", ConditionStatus::False),
     ("UpgradeConfigValid", ConditionStatus::False),
@@ -19,7 +19,7 @@ const NOTES: [(&str, ConditionStatus); 3] = [
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ManagedView {
-    /// Version that is asked for; none if none is.
+    /// Requested version; none if none is.
     #[serde(skip_serializing_if = "Option::is_none")]
     version: Option<String>,
     /// Version before.
@@ -63,16 +63,16 @@ impl ManagedView {
         let Some(upgrade) = upgrade else {
             return view;
         };
-        let asked = &upgrade.spec.desired.version;
+        let requested = &upgrade.spec.desired.version;
         let history = upgrade.status.as_ref().map(|status| &status.history);
         let mut entries = history.into_iter().flatten();
-        // One that has changed the cluster goes on although another one is asked for.
+        // One that has changed the cluster goes on although another one is requested.
         let is_shown = |version: &str| match plan.as_ref() {
             Some(plan) => version == plan.version,
-            None => version == asked.as_str(),
+            None => version == requested.as_str(),
         };
         let entry = entries.find(|entry| is_shown(&entry.version));
-        view.version = Some(entry.map_or_else(|| asked.clone(), |entry| entry.version.clone()));
+        view.version = Some(entry.map_or_else(|| requested.clone(), |entry| entry.version.clone()));
         view.upgrade_at.clone_from(&upgrade.spec.upgrade_at);
         if let Some(entry) = entry {
             view.preceding_version.clone_from(&entry.preceding_version);
@@ -81,7 +81,7 @@ impl ManagedView {
             view.completed = entry.complete_time.as_ref().map(|time| time.0);
             for (name, status) in NOTES {
                 let condition = entry.condition(name);
-                if let Some(condition) = condition.filter(|known| known.status == status) {
+                if let Some(condition) = condition.filter(|condition| condition.status == status) {
                     view.notes.push(format!("{name}: {}", condition.message));
                 }
             }

@@ -20,7 +20,7 @@ pub(crate) struct EvictionTrial {
     pub(crate) outcome: TrialOutcome,
     /// The PodDisruptionBudget that refuses.
     pub(crate) budget: Option<String>,
-    /// What the API server said, where it did not accept.
+    /// The message of the API server, where it refused.
     pub(crate) message: String,
 }
 
@@ -29,7 +29,7 @@ pub(crate) struct EvictionTrial {
 pub(crate) enum TrialOutcome {
     /// The API server refuses it now.
     Blocked,
-    /// The API server did not answer the question.
+    /// The API server did not respond to the request.
     Unknown,
     /// The pod is being deleted; a drain waits for it.
     Terminating,
@@ -58,7 +58,7 @@ pub(crate) struct NodeDetails {
     reason: String,
     desired_drain: Option<String>,
     last_applied_drain: Option<String>,
-    /// Pods that a drain would evict, if that was asked for.
+    /// Pods that a drain would evict, if that was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     evictions: Option<Vec<EvictionTrial>>,
     #[serde(skip)]

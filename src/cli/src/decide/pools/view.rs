@@ -44,7 +44,7 @@ pub(crate) struct PoolDetails {
     faults: Vec<PoolFinding>,
     /// Which nodes wait for their assignment, and for what: the controller's decision.
     waiting: Option<PoolFinding>,
-    /// When its roll is over; none while it rolls nothing, or if that cannot be known.
+    /// When its roll is over; none while it rolls nothing, or without a forecast.
     forecast: Option<RollForecast>,
     /// Why there is no forecast of its roll.
     no_forecast: Option<String>,
@@ -145,7 +145,7 @@ impl PoolDetails {
         });
         let (forecast, no_forecast) = match forecast {
             Some(Ok(forecast)) => (Some(forecast), None),
-            Some(Err(why)) => (None, Some(why)),
+            Some(Err(why)) => (None, Some(why.to_string())),
             None => (None, None),
         };
         let mut members: Vec<NodeRow> = members
@@ -251,7 +251,7 @@ impl PoolDetails {
     }
 }
 
-/// What is known of the roll of a pool to its target; none if all of its nodes are there.
+/// Facts about the roll of a pool to its target; none if all of its nodes are there.
 fn roll(view: &PoolView, members: &[&NodeView], began: Timestamp) -> Option<RollFacts> {
     let target = view.target.as_deref()?;
     let at_once = budget(&view.name, view.max_unavailable.as_ref(), members.len()).ok()?;

@@ -1,4 +1,4 @@
-//! An alert as Prometheus answers it.
+//! An alert as Prometheus returns it.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -13,28 +13,28 @@ const BUDGETS: [&str; 2] = ["PodDisruptionBudgetAtLimit", "PodDisruptionBudgetLi
 pub(crate) struct AlertView<'a>(&'a Value);
 
 impl<'a> AlertView<'a> {
-    /// Alerts of an answer that fire: those that are only pending do not count, nor does what has
+    /// Alerts of a response that fire: those that are only pending do not count, nor does what has
     /// no name, by which it could be accepted or looked for.
-    pub(crate) fn firing(answer: &'a Value) -> impl Iterator<Item = Self> {
-        let alerts = answer.pointer("/data/alerts").and_then(Value::as_array);
+    pub(crate) fn firing(response: &'a Value) -> impl Iterator<Item = Self> {
+        let alerts = response.pointer("/data/alerts").and_then(Value::as_array);
         let alerts = alerts.into_iter().flatten().map(Self);
         alerts.filter(|alert| alert.state() != "pending" && !alert.name().is_empty())
     }
 
-    /// Whether an answer has all alerts.
+    /// Whether a response has all alerts.
     ///
     /// # Errors
     /// Why it may not.
-    pub(crate) fn check_whole(answer: &Value) -> Result<(), String> {
-        if answer
+    pub(crate) fn check_whole(response: &Value) -> Result<(), String> {
+        if response
             .pointer("/data/alerts")
             .is_none_or(|alerts| !alerts.is_array())
         {
-            let why = text(answer, "/error");
+            let why = text(response, "/error");
             let separator = if why.is_empty() { "" } else { ": " };
             return Err(format!("the answer has no data.alerts{separator}{why}"));
         }
-        release::prometheus::partial::check_whole(answer)
+        release::prometheus::partial::check_whole(response)
     }
 
     pub(crate) fn name(self) -> &'a str {

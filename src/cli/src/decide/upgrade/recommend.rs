@@ -15,7 +15,7 @@ use super::version::{Caution, OfferedUpdate, VersionView, cautioned};
 use crate::decide::blocks::{block, columns};
 use crate::decide::object::ObjectCondition;
 
-/// Newest updates of a minor release that are shown unless all are asked for.
+/// Newest updates of a minor release that are shown unless all are requested.
 const SHOWN: usize = 2;
 
 /// Where the first column ends at least.
@@ -23,7 +23,7 @@ const VERSION_WIDTH: usize = 11;
 
 const FINE: &str = "no known issues relevant to this cluster";
 
-/// What is asked for.
+/// The requested recommendation.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RecommendWish {
     pub(crate) version: Option<String>,
@@ -33,7 +33,7 @@ pub(crate) struct RecommendWish {
 }
 
 impl RecommendWish {
-    /// What is wrong before the cluster is asked: options that make no sense together.
+    /// What is wrong before the cluster is read: options that make no sense together.
     pub(crate) fn check(&self) -> Result<(), String> {
         if self.version.is_none() && self.quiet {
             return Err("--quiet can only be set when --version is set".to_owned());
@@ -102,7 +102,7 @@ impl RecommendView {
     }
 }
 
-/// What is said, and the names of what speaks against an update.
+/// The text about an update, and the names of its issues.
 #[derive(Default)]
 struct Found {
     text: String,
@@ -202,7 +202,7 @@ fn head(
     found.text.push_str(&channel_line(version));
 }
 
-/// Whether the cluster fails, or is being updated. What is not known is an issue, too.
+/// Whether the cluster fails, or is being updated. What cannot be read is an issue, too.
 fn conditions(version: VersionView<'_>, wish: &RecommendWish, found: &mut Found) {
     let mark = wish.mark("Failing");
     match version.condition("Failing") {
@@ -379,20 +379,20 @@ fn one(
     None
 }
 
-/// Why nothing can be said of an update.
+/// Why an update cannot be shown.
 fn no_update(updates: &[OfferedUpdate], wanted: &str) -> String {
     let minor = |text: &str| text.parse::<Version>().ok().map(|version| version.minor());
     let (major, of_wanted) = minor(wanted).unwrap_or_default();
-    let known: Vec<(u64, u64)> = updates
+    let minors: Vec<(u64, u64)> = updates
         .iter()
         .filter_map(|update| minor(&update.version))
         .collect();
     let context = format!("so cannot display context for the requested release {wanted}");
-    if known.is_empty() {
+    if minors.is_empty() {
         format!("no updates available, {context}")
-    } else if known.iter().all(|(known, _)| *known != major) {
+    } else if minors.iter().all(|(other, _)| *other != major) {
         format!("no updates to {major} available, {context}")
-    } else if known.contains(&(major, of_wanted)) {
+    } else if minors.contains(&(major, of_wanted)) {
         format!(
             "no update to {wanted} available, so cannot display context for the requested release"
         )

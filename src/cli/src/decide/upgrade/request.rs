@@ -13,7 +13,7 @@ use super::version::{OfferedUpdate, VersionView};
 use crate::decide::blocks::newest_first;
 use crate::decide::object::ObjectCondition;
 
-/// What is asked for.
+/// The requested update.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "flags of the command line")]
 pub(crate) struct UpgradeWish {
@@ -33,22 +33,22 @@ pub(crate) struct UpgradeWish {
 pub(crate) struct UpgradeDecision {
     /// Merge patch of ClusterVersion; none if nothing is to be changed.
     pub(crate) patch: Option<Value>,
-    /// What is said once it is done.
-    pub(crate) said: String,
+    /// The message once it is done.
+    pub(crate) message: String,
     pub(crate) warnings: Vec<String>,
 }
 
 impl UpgradeDecision {
-    pub(crate) fn nothing(said: String) -> Self {
+    pub(crate) fn nothing(message: String) -> Self {
         Self {
             patch: None,
-            said,
+            message,
             warnings: Vec::new(),
         }
     }
 }
 
-/// Why a request is refused, and what was to be warned of before that was known.
+/// Why a request is refused, and what was to be warned of before the refusal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct UpgradeRefusal {
     pub(crate) warnings: Vec<String>,
@@ -70,7 +70,7 @@ const BY_TAG: &str = "--to-image must be a by-digest pull spec, unless --force i
 const WITH_WARNINGS: &str = "If you want to upgrade anyway, use --allow-upgrade-with-warnings.";
 
 impl UpgradeWish {
-    /// Whether anything is asked for; else the summary is shown.
+    /// Whether a change is requested; else the summary is shown.
     pub(crate) fn is_any(&self) -> bool {
         self.clear
             || self.to_latest
@@ -79,7 +79,7 @@ impl UpgradeWish {
             || self.to_image.is_some()
     }
 
-    /// What is wrong before the cluster is asked: options that contradict each other, or that are
+    /// What is wrong before the cluster is read: options that contradict each other, or that are
     /// no version or image.
     pub(crate) fn check(&self) -> Result<Vec<String>, String> {
         let targets = [self.to.is_some(), self.to_image.is_some(), self.to_latest];
@@ -159,23 +159,23 @@ impl UpgradeWish {
         let target = match self.target(version, warnings)? {
             Found::Update(target) => target,
             Found::Latest(version) => {
-                let said =
+                let message =
                     format!("info: Cluster is already at the latest available version {version}\n");
-                return Ok(UpgradeDecision::nothing(said));
+                return Ok(UpgradeDecision::nothing(message));
             }
         };
         self.guard(version, warnings)?;
         let update = json!({
             "architecture": "", "version": target.version, "image": target.image, "force": self.force
         });
-        let said = if target.version.is_empty() {
+        let message = if target.version.is_empty() {
             format!("Requested update to release image {}\n", target.image)
         } else {
             format!("Requested update to {}\n", target.version)
         };
         Ok(UpgradeDecision {
             patch: Some(patch(version, update)),
-            said,
+            message,
             warnings: Vec::new(),
         })
     }
@@ -186,8 +186,8 @@ impl UpgradeWish {
         warnings: &mut Vec<String>,
     ) -> Result<UpgradeDecision, String> {
         if version.0.text("/status/desired/architecture") == "Multi" {
-            let said = "info: Update to multi cluster architecture has already been requested\n";
-            return Ok(UpgradeDecision::nothing(said.to_owned()));
+            let message = "info: Update to multi cluster architecture has already been requested\n";
+            return Ok(UpgradeDecision::nothing(message.to_owned()));
         }
         self.guard(version, warnings)?;
         let update = json!({
@@ -195,7 +195,7 @@ impl UpgradeWish {
         });
         Ok(UpgradeDecision {
             patch: Some(patch(version, update)),
-            said: "Requested update to multi cluster architecture\n".to_owned(),
+            message: "Requested update to multi cluster architecture\n".to_owned(),
             warnings: Vec::new(),
         })
     }
@@ -203,11 +203,11 @@ impl UpgradeWish {
     /// Nothing is to be done where the cluster is there. A request for another release stays, and
     /// is named.
     fn already(&self, version: VersionView<'_>) -> Option<UpgradeDecision> {
-        let (known, image) = (version.desired_version(), version.desired_image());
-        let (said, field) = match (&self.to, &self.to_image) {
-            (Some(to), _) if to == known => (
+        let (desired, image) = (version.desired_version(), version.desired_image());
+        let (message, field) = match (&self.to, &self.to_image) {
+            (Some(to), _) if to == desired => (
                 format!("info: Cluster is already at version {to}\n"),
-                ("/version", known),
+                ("/version", desired),
             ),
             (_, Some(to)) if to == image => (
                 format!("info: Cluster is already at {to}\n"),
@@ -215,7 +215,7 @@ impl UpgradeWish {
             ),
             _ => return None,
         };
-        let mut decision = UpgradeDecision::nothing(said);
+        let mut decision = UpgradeDecision::nothing(message);
         if let Some(other) = requested(version, field) {
             decision.warnings.push(format!(
                 "another update is requested: {other}. Use --clear to take that request back"
@@ -285,7 +285,7 @@ impl UpgradeWish {
         Err(self.none(version, &available, &conditional))
     }
 
-    /// The update that is asked for, among these: by version, image or digest. The user's text of
+    /// The requested update, among these: by version, image or digest. The user's text of
     /// the image is kept.
     fn find(&self, updates: &[OfferedUpdate]) -> Option<OfferedUpdate> {
         let digest = |image: &str| image.split_once('@').map(|(_, digest)| digest.to_owned());
@@ -398,7 +398,7 @@ enum Found {
 }
 
 /// What is requested, if the field at this pointer of `spec.desiredUpdate` names something else.
-fn requested<'a>(version: VersionView<'a>, (pointer, known): (&str, &str)) -> Option<&'a str> {
+fn requested<'a>(version: VersionView<'a>, (pointer, desired): (&str, &str)) -> Option<&'a str> {
     let update = version.0.0.pointer("/spec/desiredUpdate")?;
     let text = |pointer: &str| crate::decide::object::text(update, pointer);
     let wanted = text(pointer);
@@ -410,7 +410,7 @@ fn requested<'a>(version: VersionView<'a>, (pointer, known): (&str, &str)) -> Op
         };
         !text(other).is_empty() && text(other) != at
     } else {
-        wanted != known
+        wanted != desired
     };
     let names = [text("/version"), text("/image")];
     let name = names.into_iter().find(|name| !name.is_empty());
@@ -459,12 +459,12 @@ fn clear(version: VersionView<'_>) -> UpgradeDecision {
         return UpgradeDecision::nothing("info: No update in progress\n".to_owned());
     };
     let desired = version.desired_version();
-    let is_there = |key: &str, known: &str| {
+    let is_there = |key: &str, value: &str| {
         let text = crate::decide::object::text(update, key);
-        text.is_empty() || text == known
+        text.is_empty() || text == value
     };
     let is_at = is_there("/version", desired) && is_there("/image", version.desired_image());
-    let said = if is_at {
+    let message = if is_at {
         format!("Cleared the update field, still at {desired}\n")
     } else {
         let target = crate::decide::object::text(update, "/version");
@@ -483,7 +483,7 @@ fn clear(version: VersionView<'_>) -> UpgradeDecision {
     };
     UpgradeDecision {
         patch: Some(json!({ "spec": { "desiredUpdate": rest } })),
-        said,
+        message,
         warnings: Vec::new(),
     }
 }

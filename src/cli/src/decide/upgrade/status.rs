@@ -64,15 +64,15 @@ pub(crate) struct ClusterSnapshot {
     pub(crate) nodes: Vec<ClusterObject>,
     /// MachineConfigs, of which the metadata suffices.
     pub(crate) configs: Vec<ClusterObject>,
-    /// Image of the machine-config operator's Deployment; none if it is not known.
+    /// Image of the machine-config operator's Deployment; none if it cannot be read.
     pub(crate) machine_config_image: Option<String>,
     /// What the version operator has recorded of the update; none if it keeps no record.
     pub(crate) record: Option<ProgressRecord>,
-    /// Alerts as Prometheus answers them; none if they could not be read.
+    /// Alerts as Prometheus returns them; none if they could not be read.
     pub(crate) alerts: Option<Value>,
     /// Why they, or some of them, could not be read.
     pub(crate) alerts_unread: Option<String>,
-    /// What could not be read, with the reason. Without it the status is not known in full.
+    /// What could not be read, with the reason. With one the status is incomplete.
     pub(crate) unread: Vec<String>,
 }
 

@@ -141,13 +141,13 @@ fn channel(version: VersionView<'_>) -> String {
 
 /// The channel, and those that hold the release.
 pub(crate) fn channel_line(version: VersionView<'_>) -> String {
-    let known = version.known_channels();
-    let known = if known.is_empty() {
+    let channels = version.known_channels();
+    let available = if channels.is_empty() {
         String::new()
     } else {
-        format!(" (available channels: {})", known.join(", "))
+        format!(" (available channels: {})", channels.join(", "))
     };
-    format!("Channel: {}{known}\n", version.0.text("/spec/channel"))
+    format!("Channel: {}{available}\n", version.0.text("/spec/channel"))
 }
 
 fn updates(

@@ -42,8 +42,8 @@ pub(crate) struct UpdateTimeline {
     completed: Option<Timestamp>,
     /// The last moment that is shown.
     until: Timestamp,
-    /// When it is over, in half of all cases and in nine of ten; none if it is, or this is not
-    /// known.
+    /// When it is over, in half of all cases and in nine of ten; none if it is, or
+    /// without a forecast.
     #[serde(skip_serializing_if = "Option::is_none")]
     forecast: Option<(Timestamp, Timestamp)>,
     groups: Vec<LaneGroup>,

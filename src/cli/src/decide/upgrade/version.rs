@@ -103,10 +103,10 @@ pub(crate) fn cautioned<'a>(updates: impl IntoIterator<Item = &'a OfferedUpdate>
             (caution.reason.as_str(), caution.message.as_str())
         });
         let lines = format!("  Version: {}\n  Image: {}\n", update.version, update.image);
-        let known = groups
+        let group = groups
             .iter_mut()
-            .find(|(known, said, _)| (*known, *said) == (reason, message));
-        match known {
+            .find(|(of_reason, of_message, _)| (*of_reason, *of_message) == (reason, message));
+        match group {
             Some((.., text)) => text.push_str(&lines),
             None => groups.push((reason, message, lines)),
         }

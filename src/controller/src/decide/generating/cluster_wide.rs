@@ -101,19 +101,19 @@ pub(crate) fn fault(facts: &PoolFacts, snapshot: &Snapshot) -> Option<String> {
     let mut names = wanted.iter().map(|config| config.name.clone()).collect();
     add_features(&mut names, facts, snapshot);
     names.iter().find_map(|name| {
-        let known = snapshot.configs.get(name)?;
-        ownership::foreign(known, None)
+        let config = snapshot.configs.get(name)?;
+        ownership::foreign_config(config, None)
     })
 }
 
-/// Why a pool waits for what is asked for: it is not stored yet, or by another build.
+/// Why a pool waits for the cluster-wide configs: one is not stored yet, or is of another build.
 pub(crate) fn wait(pool: &PoolFacts, snapshot: &Snapshot) -> Option<String> {
     let wanted = registries(snapshot, std::slice::from_ref(pool)).ok()?;
     let mut names = wanted.into_iter().map(|config| config.name).collect();
     add_features(&mut names, pool, snapshot);
     let missing = names.into_iter().find(|name| {
-        let known = snapshot.configs.get(name);
-        known.is_none_or(|known| known.generated_by.as_deref() != Some(BUILD))
+        let config = snapshot.configs.get(name);
+        config.is_none_or(|config| config.generated_by.as_deref() != Some(BUILD))
     })?;
     Some(format!("MachineConfig {missing} is not generated yet"))
 }

@@ -188,9 +188,9 @@ pub(crate) fn report<S: Setting>(
 ) -> Option<Value> {
     let before = object.status();
     let none: &[SettingCondition] = &[];
-    let known = before.map_or(none, |status| &status.conditions);
+    let present = before.map_or(none, |status| &status.conditions);
     let after = SettingStatus {
-        conditions: object::conditions(known, S::accepts(), result, now),
+        conditions: object::conditions(present, S::accepts(), result, now),
         observed_generation: object.meta().generation,
     };
     let changes = reporting::changes(before, &after)?;

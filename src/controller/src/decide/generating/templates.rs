@@ -17,8 +17,8 @@ pub(crate) fn source(snapshot: &Snapshot) -> Option<&ControllerConfig> {
 
 /// The Secret by which nodes pull images.
 pub(crate) fn secret(snapshot: &Snapshot) -> Option<&PullSecret> {
-    let known = snapshot.pull_secrets.get(templates::PULL_SECRET.1)?;
-    Some(&known.secret)
+    let stored = snapshot.pull_secrets.get(templates::PULL_SECRET.1)?;
+    Some(&stored.secret)
 }
 
 /// Why base configurations cannot be made, if so.
@@ -38,10 +38,10 @@ pub(crate) fn wait(pool: &PoolFacts, snapshot: &Snapshot) -> Option<String> {
     }
     let names = templates::config_names(pool.role());
     let missing = names.into_iter().find(|name| {
-        let known = snapshot.configs.get(name);
-        known.is_none_or(|known| {
-            ownership::foreign(known, Some(templates::MAKER)).is_none()
-                && known.generated_by.as_deref() != Some(BUILD)
+        let config = snapshot.configs.get(name);
+        config.is_none_or(|config| {
+            ownership::foreign_config(config, Some(templates::MAKER)).is_none()
+                && config.generated_by.as_deref() != Some(BUILD)
         })
     })?;
     Some(format!("MachineConfig {missing} is not generated yet"))

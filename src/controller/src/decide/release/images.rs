@@ -26,7 +26,7 @@ pub const DAEMON: &str = "machineConfigDaemon";
 /// Name of this program's image in [`COMPONENT_IMAGES`].
 pub const CONTROLLER: &str = "machineConfigController";
 
-/// Why the images of a release are not known.
+/// Why the images of a release cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A ConfigMap of this name is not there.
@@ -101,7 +101,7 @@ impl ReleaseImages {
     }
 
     /// What of the ControllerConfig is another release's: a merge patch, guarded by the version of
-    /// the object that was read. `release_image` is the release's pull spec where it is known.
+    /// the object that was read. `release_image` is the release's pull spec, if it was read.
     pub fn change(&self, config: &ControllerConfig, release_image: Option<&str>) -> Option<Value> {
         let spec = &config.spec;
         let mut change = serde_json::Map::new();

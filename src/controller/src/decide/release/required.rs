@@ -56,11 +56,11 @@ pub fn unread<'a>(pools: &[&'a MachineConfigPool], wanted: &Wanted<'_>) -> Vec<&
     let required = pools.iter().filter(|pool| is_required(pool));
     let named = required.filter_map(|pool| pool.spec.configuration.name());
     let is_unread = |config: &&str| {
-        let known = wanted.configs.get(config);
+        let target = wanted.configs.get(config);
         !wanted.os_images.contains_key(*config)
-            && known.is_some_and(|known| {
-                known.release_version.as_deref() == Some(wanted.version)
-                    && !known.is_image_overridden
+            && target.is_some_and(|target| {
+                target.release_version.as_deref() == Some(wanted.version)
+                    && !target.is_image_overridden
             })
     };
     named.filter(is_unread).collect()
@@ -139,17 +139,17 @@ fn invalid(pool: &MachineConfigPool, wanted: &Wanted<'_>) -> Option<String> {
             "list of MachineConfigs that were used to generate configuration for pool {pool_name} is empty"
         ));
     }
-    let Some(known) = wanted.configs.get(config) else {
+    let Some(target) = wanted.configs.get(config) else {
         return Some(format!("{config}, which pool {pool_name} names, is gone"));
     };
-    if known.generated_by.is_none() {
+    if target.generated_by.is_none() {
         return Some(format!(
             "{config} must be created by controller version {BUILD}: it has no annotation"
         ));
     }
     let sources = configuration.source.iter();
     let sources = sources.filter_map(|source| wanted.configs.get(source.name.as_deref()?));
-    for config in std::iter::once(known).chain(sources) {
+    for config in std::iter::once(target).chain(sources) {
         let by = config.generated_by.as_deref().unwrap_or(BUILD);
         if by != BUILD {
             let (config, pool) = (&config.name, pool_name);
@@ -158,14 +158,14 @@ fn invalid(pool: &MachineConfigPool, wanted: &Wanted<'_>) -> Option<String> {
             ));
         }
     }
-    let release = known.release_version.as_deref().unwrap_or_default();
+    let release = target.release_version.as_deref().unwrap_or_default();
     if release != wanted.version {
         return Some(format!(
             "release image version mismatch for {pool_name} in {config} expected: {} got: {release}",
             wanted.version
         ));
     }
-    if known.is_image_overridden {
+    if target.is_image_overridden {
         return None;
     }
     let Some(os_image) = wanted.os_images.get(config) else {
@@ -215,8 +215,8 @@ pub(super) fn failures(
             PARTS.contains(&condition.r#type) && condition.status == ConditionStatus::True
         })
         .map(|condition| {
-            let said = format!("{:?}: {:?}", condition.reason.as_str(), condition.message);
-            (&condition.r#type, said)
+            let message = format!("{:?}: {:?}", condition.reason.as_str(), condition.message);
+            (&condition.r#type, message)
         })
 }
 

@@ -70,7 +70,8 @@ pub fn status(before: &ClusterOperatorStatus, input: &OperatorInput<'_>) -> Clus
     status
 }
 
-type Said = (ClusterConditionType, ConditionStatus, String, String);
+/// Type, status, reason and message.
+type ConditionUpdate = (ClusterConditionType, ConditionStatus, String, String);
 
 fn versions(input: &OperatorInput<'_>) -> Vec<OperandVersion> {
     let version = |name: &str, version: &str| OperandVersion {
@@ -83,7 +84,7 @@ fn versions(input: &OperatorInput<'_>) -> Vec<OperandVersion> {
 }
 
 /// It works once it has deployed a release; what fails after that is reported by `Degraded`.
-fn available(reported: Option<&str>) -> Said {
+fn available(reported: Option<&str>) -> ConditionUpdate {
     let (holds, message) = reported.map_or((false, String::new()), |version| {
         (true, format!("Cluster has deployed {version}"))
     });
@@ -96,7 +97,7 @@ fn available(reported: Option<&str>) -> Said {
     )
 }
 
-fn progressing(reported: Option<&str>, input: &OperatorInput<'_>) -> Said {
+fn progressing(reported: Option<&str>, input: &OperatorInput<'_>) -> ConditionUpdate {
     let version = input.version;
     let is_reached = reported == Some(version);
     let counts = counts(input.pools);
@@ -162,7 +163,7 @@ fn counts(pools: &[&MachineConfigPool]) -> Vec<String> {
     counts.collect()
 }
 
-fn degraded(reported: Option<&str>, input: &OperatorInput<'_>) -> Said {
+fn degraded(reported: Option<&str>, input: &OperatorInput<'_>) -> ConditionUpdate {
     let (holds, reason, message) = match input.progress {
         ReleaseProgress::Failed { step, why } => {
             let version = input.version;
@@ -185,7 +186,7 @@ fn degraded(reported: Option<&str>, input: &OperatorInput<'_>) -> Said {
     )
 }
 
-fn upgradeable(reported: Option<&str>, pools: &[&MachineConfigPool]) -> Said {
+fn upgradeable(reported: Option<&str>, pools: &[&MachineConfigPool]) -> ConditionUpdate {
     let is_degraded = |pool: &&MachineConfigPool| is(pool, &PoolConditionType::Degraded);
     let degraded: Vec<&str> = pools
         .iter()

@@ -80,7 +80,7 @@ pub struct ReleaseFacts<'a> {
     pub version: &'a str,
     /// What its `ConfigMap`s say, or what is wrong with them.
     pub images: &'a Result<ReleaseImages, images::Error>,
-    /// Pull spec of the release, where it is known.
+    /// Pull spec of the release, if it was read.
     pub release_image: Option<&'a str>,
     /// The ControllerConfig.
     pub config: Option<&'a ControllerConfig>,

@@ -25,7 +25,7 @@ pub fn change(object: &OSImageStream, images: &ReleaseImages) -> Option<Value> {
     after.default_stream.clone_from(name);
     let mut streams = after.available_streams.iter_mut();
     match streams.find(|stream| stream.name == own.name) {
-        Some(known) => *known = own,
+        Some(stream) => *stream = own,
         None => after.available_streams.push(own),
     }
     (after != before).then(|| {

@@ -1,4 +1,4 @@
-//! Calls that a pass makes, and what the API server answers.
+//! Calls that a reconcile makes, and the responses of the API server.
 
 use apimock::{Call, Reply};
 use serde_json::{Value, json};
@@ -31,7 +31,7 @@ pub(super) fn patched(object: &Value, patch: &Value, version: &str) -> Value {
     object
 }
 
-/// A patch and its answer; changes `object` as the API server would.
+/// A patch and its response; changes `object` as the API server would.
 pub(super) fn patch(path: &str, object: &mut Value, body: Value, version: &str) -> Call {
     *object = patched(object, &body, version);
     Call::patch(

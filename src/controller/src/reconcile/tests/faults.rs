@@ -108,7 +108,7 @@ impl Objects {
         self.under("/api/v1/nodes/")
     }
 
-    fn answer(&mut self, method: &Method, path: &str, body: &Value) -> Response<Full<Bytes>> {
+    fn respond(&mut self, method: &Method, path: &str, body: &Value) -> Response<Full<Bytes>> {
         let (path, is_list) = match path.split_once('?') {
             Some((path, query)) => (path, query.contains("limit=")),
             None => (path, false),
@@ -124,8 +124,8 @@ impl Objects {
             return found(&json!({ "metadata": metadata, "items": items }));
         }
         let path = path.trim_end_matches("/status");
-        let known = self.by_path.get(path).cloned();
-        match (method.as_str(), known) {
+        let stored = self.by_path.get(path).cloned();
+        match (method.as_str(), stored) {
             ("POST", _) => {
                 let name = body["metadata"]["name"].as_str().unwrap();
                 let path = format!("{path}/{name}");
@@ -140,8 +140,8 @@ impl Objects {
             (_, None) => refused(404),
             ("GET", Some(object)) => found(&object),
             ("PATCH", Some(object)) => {
-                let asked = &body["metadata"]["resourceVersion"];
-                if !asked.is_null() && *asked != object["metadata"]["resourceVersion"] {
+                let expected = &body["metadata"]["resourceVersion"];
+                if !expected.is_null() && *expected != object["metadata"]["resourceVersion"] {
                     return refused(409);
                 }
                 found(&self.change(path, body))
@@ -194,18 +194,18 @@ impl Server {
                 let path = request.uri().to_string();
                 let body = request.into_body().collect_bytes().await?;
                 let body = serde_json::from_slice(&body).unwrap_or_default();
-                let (answer, dies) = server.handle(&method, &path, &body)?;
+                let (response, dies) = server.handle(&method, &path, &body)?;
                 if dies {
                     server.died.notify_one();
                     futures::future::pending::<()>().await;
                 }
-                Ok::<_, tower::BoxError>(answer)
+                Ok::<_, tower::BoxError>(response)
             }
         });
         kube::Client::new(service, "default")
     }
 
-    /// The answer, and whether the controller is killed before it gets it.
+    /// The response, and whether the controller is killed before it gets it.
     fn handle(
         &self,
         method: &Method,
@@ -217,7 +217,7 @@ impl Server {
             return Err("no route to host".into());
         }
         if method == Method::GET {
-            return Ok((objects.answer(method, path, body), false));
+            return Ok((objects.respond(method, path, body), false));
         }
         let number = objects.writes.len();
         let kind = path.split('?').next().unwrap_or_default();
@@ -227,11 +227,11 @@ impl Server {
         match objects.death {
             Some((at, is_carried_out)) if at == number => {
                 if is_carried_out {
-                    objects.answer(method, path, body);
+                    objects.respond(method, path, body);
                 }
                 Ok((refused(500), true))
             }
-            _ => Ok((objects.answer(method, path, body), false)),
+            _ => Ok((objects.respond(method, path, body), false)),
         }
     }
 
@@ -255,7 +255,7 @@ impl Server {
     /// A process that reconciles all work once. False if it was killed.
     async fn pass(&self, store: &Store) -> bool {
         let (recorder, sending) = Recorder::new(
-            Arc::new(Access::of_client(listener(&Said::default()))),
+            Arc::new(Access::of_client(listener(&SentEvents::default()))),
             speaker(),
         );
         let sending = tokio::spawn(sending);

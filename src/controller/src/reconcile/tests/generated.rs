@@ -132,8 +132,8 @@ async fn what_is_asked_for_is_named_then_stored_then_reported_once() {
         reports(&mut config, true, "Success", "23"),
     ];
     let store = generate(&cluster, calls, 3).await;
-    let known = store.configs.get(NAME).unwrap();
-    assert_eq!(known.controller.as_ref().unwrap().uid, "uid-pods");
+    let config = store.configs.get(NAME).unwrap();
+    assert_eq!(config.controller.as_ref().unwrap().uid, "uid-pods");
 }
 
 #[tokio::test(start_paused = true)]
@@ -455,16 +455,16 @@ async fn a_profile_stays_where_the_step_to_the_next_is_too_long() {
         ::generated::node_settings::plan(&base, &pools).unwrap()[0].to_object(BUILD)
     };
     let name = "97-worker-generated-kubelet";
-    let known = stored(&planned("Default"));
-    cluster.configs.push(metadata(&known));
+    let config = stored(&planned("Default"));
+    cluster.configs.push(metadata(&config));
     let path = format!("{CONFIGS}/{name}");
-    let reads = || Call::get(&path, Reply::ok(known.clone()));
+    let reads = || Call::get(&path, Reply::ok(config.clone()));
     cluster.node_settings = vec![settings("LowUpdateSlowReaction")];
     generate(&cluster, vec![reads(), reads_base(), reads()], 2).await;
     // The step between is made.
     cluster.node_settings = vec![settings("MediumUpdateAverageReaction")];
     let object = planned("MediumUpdateAverageReaction");
-    let mut written = known.clone();
+    let mut written = config.clone();
     let change = json!({
         "metadata": {
             "resourceVersion": "51",

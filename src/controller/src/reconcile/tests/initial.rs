@@ -80,8 +80,8 @@ async fn a_node_without_its_initial_labels_is_assigned_nothing() {
     assert!(initial["metadata"]["labels"]["node-role.kubernetes.io/worker"].is_string());
 
     let mut calls = vec![label];
-    for mut known in cluster.pools.clone() {
-        let config = known["spec"]["configuration"].clone();
+    for mut pool in cluster.pools.clone() {
+        let config = pool["spec"]["configuration"].clone();
         let target = config["name"].as_str().unwrap().to_owned();
         let mut conditions = rolling(&target, &none_waits());
         let updated = format!("All nodes are updated with MachineConfig {target}");
@@ -90,7 +90,7 @@ async fn a_node_without_its_initial_labels_is_assigned_nothing() {
         let mut changes = status(&conditions, [0; 5]);
         changes["configuration"] = config;
         calls.push(list_sources(&sources));
-        calls.push(set_status(&mut known, &changes, "11"));
+        calls.push(set_status(&mut pool, &changes, "11"));
     }
     let (_, results) = reconciled(&cluster, calls, 1).await;
     assert_eq!(results[0].1, Some(Next::Retry));
@@ -122,8 +122,8 @@ async fn a_node_that_cannot_be_labelled_is_tried_again_and_keeps_no_pool_waiting
         set_status(&mut edge, &changes, "11"),
         refused(),
     ];
-    let (said, results) = reconciled(&cluster, calls, 2).await;
-    assert_eq!(said, []);
+    let (events, results) = reconciled(&cluster, calls, 2).await;
+    assert_eq!(events, []);
     let next = results.into_iter().map(|(_, next)| next);
     assert_eq!(
         next.collect::<Vec<_>>(),
@@ -134,17 +134,17 @@ async fn a_node_that_cannot_be_labelled_is_tried_again_and_keeps_no_pool_waiting
 #[tokio::test(start_paused = true)]
 async fn a_node_is_left_alone_while_its_pool_tells_no_labels_and_a_lost_pool_is_named_once() {
     let (mut cluster, _, initial, _) = initial();
-    let asked = json!([{ "key": "zone", "operator": "In", "values": ["a", "b"] }]);
-    cluster.pools[0]["spec"]["nodeSelector"] = json!({ "matchExpressions": asked });
+    let expressions = json!([{ "key": "zone", "operator": "In", "values": ["a", "b"] }]);
+    cluster.pools[0]["spec"]["nodeSelector"] = json!({ "matchExpressions": expressions });
     let mut lost = node("n2", OLD);
     lost["metadata"]["annotations"]["machineconfiguration.openshift.io/firstPivotConfig"] =
         json!("rendered-far-edge-0123456789abcdef0123456789abcdef");
     cluster.nodes = vec![initial, lost];
     let store = Store::default();
     cluster.fill(&store);
-    let said = Said::default();
+    let sent = SentEvents::default();
     let (script, client) = Script::start(vec![]);
-    let listening = Arc::new(Access::of_client(listener(&said)));
+    let listening = Arc::new(Access::of_client(listener(&sent)));
     let (recorder, sending) = Recorder::new(listening, speaker());
     tokio::spawn(sending);
     let metrics = Arc::new(ControllerMetrics::default());
@@ -158,13 +158,13 @@ async fn a_node_is_left_alone_while_its_pool_tells_no_labels_and_a_lost_pool_is_
         recorder.flush().await;
     };
     Box::pin(script.drive(work)).await;
-    let said = said_of(said.lock().unwrap().clone());
+    let events = events_of(sent.lock().unwrap().clone());
     let parts = [
         "spec.nodeSelector of MachineConfigPool edge does not tell which labels",
         "MachineConfigPool far-edge is gone",
     ];
-    assert_eq!(said.len(), parts.len(), "{said:?}");
-    for ((reason, message), part) in said.iter().zip(parts) {
+    assert_eq!(events.len(), parts.len(), "{events:?}");
+    for ((reason, message), part) in events.iter().zip(parts) {
         assert_eq!(reason, "InitialLabelsMissing");
         assert!(message.contains(part), "{message}");
     }

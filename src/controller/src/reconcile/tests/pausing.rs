@@ -7,7 +7,7 @@ async fn a_paused_pool_is_rendered_and_assigns_no_node() {
     let (mut cluster, sources, target) = settled();
     cluster.nodes = vec![node("n1", OLD)];
     cluster.pools[0]["spec"]["paused"] = json!(true);
-    let mut known = cluster.pools[0].clone();
+    let mut pool = cluster.pools[0].clone();
     let mut conditions = rolling(
         &target,
         &condition("Waiting", true, "Paused", "n1: the pool is paused"),
@@ -20,7 +20,7 @@ async fn a_paused_pool_is_rendered_and_assigns_no_node() {
     );
     let calls = vec![
         list_sources(&sources),
-        set_status(&mut known, &status(&conditions, [1, 0, 0, 0, 0]), "11"),
+        set_status(&mut pool, &status(&conditions, [1, 0, 0, 0, 0]), "11"),
     ];
     reconciled(&cluster, calls, 2).await;
 }
@@ -41,18 +41,18 @@ fn paused_status(target: &str, waiting: &str, counts: [u32; 5]) -> Value {
 
 #[tokio::test(start_paused = true)]
 async fn a_pause_stops_a_round_between_two_nodes() {
-    let (store, mut calls, mut known, mut nodes, target) = round_of(WRITES + 2);
+    let (store, mut calls, mut pool, mut nodes, target) = round_of(WRITES + 2);
     // The watch delivers the pause while the first writes are under way.
     let mut under_way = assignments(&mut nodes[..WRITES], &target);
     let first = under_way.remove(0);
-    known = paused(&known, "12");
-    let (watch, event) = (store.clone(), Pool::parse(read(&known)));
+    pool = paused(&pool, "12");
+    let (watch, event) = (store.clone(), Pool::parse(read(&pool)));
     calls.push(first.meanwhile(move || watch.pools.apply(WatchEvent::Applied(event.clone()))));
     calls.extend(under_way);
     let waiting = "n17, n18: the pool is paused";
     let changes = paused_status(&target, waiting, [18, 0, 0, 16, 0]);
-    calls.push(set_status(&mut known, &changes, "13"));
-    let (said, _) = reconciled_in(&store, calls, 2).await;
+    calls.push(set_status(&mut pool, &changes, "13"));
+    let (events, _) = reconciled_in(&store, calls, 2).await;
 
     let message = format!("Set target for 16 nodes to MachineConfig: {target}");
     let event = json!({
@@ -68,7 +68,7 @@ async fn a_pause_stops_a_round_between_two_nodes() {
         "firstTimestamp": NOW, "lastTimestamp": NOW, "count": 1
     });
     assert_eq!(
-        said,
+        events,
         [("POST /api/v1/namespaces/mco/events".to_owned(), event)]
     );
 }
@@ -82,7 +82,7 @@ async fn a_pool_that_goes_on_assigns_those_first_that_were_claimed_before_the_pa
     cluster.nodes = vec![node("n0", OLD), node("n1", OLD)];
     let claim = claim_body("9", &target, &json!({ "n1": "5" }));
     cluster.pools[0] = patched(&cluster.pools[0], &claim, "10");
-    let mut known = cluster.pools[0].clone();
+    let mut pool = cluster.pools[0].clone();
     let mut nodes = cluster.nodes.clone();
     let path = format!("{GROUP}/machineconfigpools/worker");
     let again = claim_body("10", &target, &json!({ "n1": "5" }));
@@ -91,7 +91,7 @@ async fn a_pool_that_goes_on_assigns_those_first_that_were_claimed_before_the_pa
     let changes = status(&rolling(&target, &waiting), [2, 0, 0, 1, 0]);
     let calls = vec![
         list_sources(&sources),
-        patch(&path, &mut known, again, "11"),
+        patch(&path, &mut pool, again, "11"),
         patch(
             "/api/v1/nodes/n1",
             &mut nodes[1],
@@ -104,7 +104,7 @@ async fn a_pool_that_goes_on_assigns_those_first_that_were_claimed_before_the_pa
             taint_body("5", &target),
             "7",
         ),
-        set_status(&mut known, &changes, "12"),
+        set_status(&mut pool, &changes, "12"),
     ];
     reconciled(&cluster, calls, 2).await;
 }

@@ -15,7 +15,7 @@ async fn a_policy_holds_its_pool_until_its_time_comes() {
     let (mut cluster, sources, target) = settled();
     cluster.nodes = vec![node("n1", OLD)];
     cluster.policies = vec![policy(&json!({ "startAfter": "2026-11-21T20:17:00Z" }))];
-    let mut known = cluster.pools[0].clone();
+    let mut pool = cluster.pools[0].clone();
     let mut nodes = cluster.nodes.clone();
     let waiting = condition(
         "Waiting",
@@ -32,7 +32,7 @@ async fn a_policy_holds_its_pool_until_its_time_comes() {
             "6",
         ),
         set_status(
-            &mut known,
+            &mut pool,
             &status(&rolling(&target, &waiting), [1, 0, 0, 0, 0]),
             "11",
         ),
@@ -51,7 +51,7 @@ async fn a_policy_that_cannot_be_followed_stops_its_pool_and_is_named() {
     let (mut cluster, sources, target) = settled();
     cluster.nodes = vec![node("n1", OLD)];
     cluster.policies = vec![policy(&json!({ "canaries": { "soak": "long" } }))];
-    let mut known = cluster.pools[0].clone();
+    let mut pool = cluster.pools[0].clone();
     let why =
         "RolloutPolicy worker: spec.canaries.soak: \"long\" is no duration such as 30m or 1h30m";
     let reason = "InvalidRolloutPolicy";
@@ -65,10 +65,10 @@ async fn a_policy_that_cannot_be_followed_stops_its_pool_and_is_named() {
     conditions[5] = condition("Degraded", true, "", why);
     let calls = vec![
         list_sources(&sources),
-        set_status(&mut known, &status(&conditions, [1, 0, 0, 0, 0]), "11"),
+        set_status(&mut pool, &status(&conditions, [1, 0, 0, 0, 0]), "11"),
     ];
-    let (said, results) = reconciled(&cluster, calls, 2).await;
-    assert_eq!(said, [(reason.to_owned(), why.to_owned())]);
+    let (events, results) = reconciled(&cluster, calls, 2).await;
+    assert_eq!(events, [(reason.to_owned(), why.to_owned())]);
     assert_eq!(results, settled_work());
 }
 
@@ -87,7 +87,7 @@ async fn a_node_that_cannot_be_drained_is_claimed_and_assigned_what_it_runs() {
     n1["spec"]["unschedulable"] = json!(true);
     cluster.nodes = vec![n1];
     cluster.policies = vec![policy(&json!({ "quarantine": { "drainLimit": "30m" } }))];
-    let mut known = cluster.pools[0].clone();
+    let mut pool = cluster.pools[0].clone();
     let mut nodes = cluster.nodes.clone();
     let why = format!(
         "could not be drained for MachineConfig {target} in time; it stays cordoned and is passed \
@@ -105,12 +105,12 @@ async fn a_node_that_cannot_be_drained_is_claimed_and_assigned_what_it_runs() {
     let calls = vec![
         list_sources(&sources),
         set_status(
-            &mut known,
+            &mut pool,
             &status(&rolling(&target, &none_waits()), [1, 0, 0, 1, 0]),
             "11",
         ),
         // Half an hour later.
-        patch(&pool_path, &mut known, claim, "12"),
+        patch(&pool_path, &mut pool, claim, "12"),
         patch("/api/v1/nodes/n1", &mut nodes[0], give_up, "6"),
         patch(
             "/api/v1/nodes/n1",
@@ -119,19 +119,19 @@ async fn a_node_that_cannot_be_drained_is_claimed_and_assigned_what_it_runs() {
             "7",
         ),
         set_status(
-            &mut known,
+            &mut pool,
             &json!({ "conditions": rolling(&target, &waiting) }),
             "13",
         ),
     ];
     let store = Store::default();
     cluster.fill(&store);
-    let (said, results) = reconciled_at(&store, calls, &[0, 30, 30]).await;
-    let said = said_of(said);
+    let (events, results) = reconciled_at(&store, calls, &[0, 30, 30]).await;
+    let events = events_of(events);
     let message = "node n1 could not be drained in time; it stays cordoned and is passed over \
                    until it is uncordoned";
     let quarantined = ("NodeQuarantined".to_owned(), message.to_owned());
-    assert_eq!(said, [quarantined]);
+    assert_eq!(events, [quarantined]);
     assert_eq!(results, settled_work());
 }
 
@@ -166,7 +166,7 @@ async fn pods_that_no_budget_lets_go_put_their_node_behind_others() {
         pod("p2", "a", "n2", "Succeeded"),
         pod("p3", "b", "n2", "Running"),
     ];
-    let mut known = cluster.pools[0].clone();
+    let mut pool = cluster.pools[0].clone();
     let mut nodes = cluster.nodes.clone();
     let waiting = condition(
         "Waiting",
@@ -186,7 +186,7 @@ async fn pods_that_no_budget_lets_go_put_their_node_behind_others() {
             "/api/v1/pods?limit=250&labelSelector=app%3Dstuck%2Ctier%20in%20%28x%2Cy%29",
             list(&pods),
         ),
-        patch(&pool_path, &mut known, claim, "11"),
+        patch(&pool_path, &mut pool, claim, "11"),
         patch(
             "/api/v1/nodes/n2",
             &mut nodes[1],
@@ -200,7 +200,7 @@ async fn pods_that_no_budget_lets_go_put_their_node_behind_others() {
             "6",
         ),
         set_status(
-            &mut known,
+            &mut pool,
             &status(&rolling(&target, &waiting), [2, 0, 0, 1, 0]),
             "12",
         ),
@@ -216,7 +216,7 @@ async fn a_canary_that_is_seen_to_work_is_claimed_once_and_known_after_a_restart
     n1["metadata"]["annotations"]["slipway.dev/since"] = json!("2026-11-20T18:47:00Z");
     cluster.nodes = vec![n1, node("n2", OLD)];
     cluster.policies = vec![policy(&json!({ "canaries": { "soak": "1h" } }))];
-    let mut known = cluster.pools[0].clone();
+    let mut pool = cluster.pools[0].clone();
     let mut nodes = cluster.nodes.clone();
     let pool_path = format!("{GROUP}/machineconfigpools/worker");
     let seen = format!(
@@ -234,10 +234,10 @@ async fn a_canary_that_is_seen_to_work_is_claimed_once_and_known_after_a_restart
     let taint = taint_body("5", &target);
     let calls = vec![
         list_sources(&sources),
-        patch(&pool_path, &mut known, claim, "11"),
+        patch(&pool_path, &mut pool, claim, "11"),
         patch("/api/v1/nodes/n2", &mut nodes[1], taint, "6"),
         set_status(
-            &mut known,
+            &mut pool,
             &status(&rolling(&target, &waiting), [2, 1, 1, 0, 0]),
             "12",
         ),
@@ -250,7 +250,7 @@ async fn a_canary_that_is_seen_to_work_is_claimed_once_and_known_after_a_restart
         results.last(),
         Some(&("pool worker".to_owned(), Some(left)))
     );
-    // Another process, as it reads the pool: nothing begins anew.
+    // Another process, as it reads the pool: nothing restarts.
     let (_, results) = reconciled_at(&store, vec![list_sources(&sources)], &[30]).await;
     let left = Next::After(Duration::from_mins(30));
     assert_eq!(

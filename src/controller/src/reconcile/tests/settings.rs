@@ -11,7 +11,7 @@ fn cluster(settings: &Value) -> Cluster {
     }
 }
 
-/// MachineConfiguration `cluster`: what is asked for of `/etc/mine`, and the status.
+/// MachineConfiguration `cluster`: the policy for `/etc/mine`, and the status.
 fn settings(actions: &Value, status: &Value) -> Value {
     json!({
         "metadata": { "name": "cluster", "uid": "uid-cluster", "resourceVersion": "7", "generation": 3 },
@@ -67,8 +67,8 @@ async fn policy_is_merged_into_the_status_once_and_foreign_fields_stay() {
     });
     let write = writes(&mut object, &status);
     let calls = vec![first, write];
-    let (said, results) = reconciled(&cluster, calls, 3).await;
-    assert_eq!(said, []);
+    let (events, results) = reconciled(&cluster, calls, 3).await;
+    assert_eq!(events, []);
     assert_eq!(results[1], ("settings".to_owned(), Some(Next::Settled)));
     // Nor does a new process write anything.
     let calls = vec![reads(&object)];
@@ -85,9 +85,9 @@ async fn invalid_policy_is_reported_once_and_the_status_in_force_stays() {
     let condition = degraded(true, "InvalidNodeDisruptionPolicy", INVALID);
     let write = writes(&mut object, &json!({ "conditions": [condition] }));
     let calls = vec![first, write];
-    let (said, _) = reconciled(&cluster, calls, 3).await;
+    let (events, _) = reconciled(&cluster, calls, 3).await;
     let expected = ("InvalidNodeDisruptionPolicy".to_owned(), INVALID.to_owned());
-    assert_eq!(said, [expected]);
+    assert_eq!(events, [expected]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -104,8 +104,8 @@ async fn repaired_policy_is_in_force_again() {
         "observedGeneration": 3
     });
     let write = writes(&mut object, &status);
-    let (said, _) = reconciled(&cluster, vec![first, write], 1).await;
-    assert_eq!(said, []);
+    let (events, _) = reconciled(&cluster, vec![first, write], 1).await;
+    assert_eq!(events, []);
 }
 
 #[tokio::test(start_paused = true)]
@@ -142,7 +142,7 @@ fn makes(reply: Reply) -> Call {
     Call::post(&format!("{ALL}?{MANAGER}"), body, reply)
 }
 
-/// Settings that no user wrote, as the API server answers them.
+/// Settings that no user wrote, as the API server returns them.
 fn made() -> Value {
     json!({
         "metadata": { "name": "cluster", "uid": "uid-cluster", "resourceVersion": "7", "generation": 1 },

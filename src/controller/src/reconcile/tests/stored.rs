@@ -13,7 +13,7 @@ async fn an_edited_configuration_that_cannot_be_restored_is_assigned_to_no_node(
     let stored = json!({
         "metadata": { "name": target, "resourceVersion": "3" }, "spec": spec_with("edited=1")
     });
-    let mut known = cluster.pools[0].clone();
+    let mut pool = cluster.pools[0].clone();
     let why = format!(
         "MachineConfig {target} is not what was rendered: its content does not match its name, and no node is assigned it. Delete it to have it rendered again"
     );
@@ -36,15 +36,15 @@ async fn an_edited_configuration_that_cannot_be_restored_is_assigned_to_no_node(
             &format!("{GROUP}/machineconfigs/{target}"),
             Reply::ok(stored),
         ),
-        set_status(&mut known, &status(&conditions, [1, 0, 0, 0, 0]), "11"),
+        set_status(&mut pool, &status(&conditions, [1, 0, 0, 0, 0]), "11"),
     ];
-    let (said, results) = reconciled(&cluster, calls, 3).await;
+    let (events, results) = reconciled(&cluster, calls, 3).await;
     let expected = [
         ("RenderedConfigChanged", why.as_str()),
         ("RenderDegraded", failed),
     ];
     let expected = expected.map(|(reason, message)| (reason.to_owned(), message.to_owned()));
-    assert_eq!(said, expected);
+    assert_eq!(events, expected);
     assert_eq!(results, settled_work());
 }
 
@@ -57,20 +57,20 @@ async fn a_managed_node_in_no_pool_is_named_once() {
     unmanaged["metadata"]["name"] = json!("unmanaged");
     unmanaged["metadata"]["annotations"] = json!({});
     cluster.nodes = vec![lost, unmanaged];
-    let mut known = cluster.pools[0].clone();
+    let mut pool = cluster.pools[0].clone();
     let mut conditions = rolling(&target, &none_waits());
     let updated = format!("All nodes are updated with MachineConfig {target}");
     conditions[0] = condition("Updated", true, "", &updated);
     conditions[1] = condition("Updating", false, "", "");
     let mut changes = status(&conditions, [0, 0, 0, 0, 0]);
-    changes["configuration"] = known["spec"]["configuration"].clone();
+    changes["configuration"] = pool["spec"]["configuration"].clone();
     let calls = vec![
         list_sources(&sources),
-        set_status(&mut known, &changes, "11"),
+        set_status(&mut pool, &changes, "11"),
     ];
-    let (said, _) = reconciled(&cluster, calls, 3).await;
+    let (events, _) = reconciled(&cluster, calls, 3).await;
     let why = format!(
         "node lost runs MachineConfig {target} and no MachineConfigPool selects it: it gets no updates"
     );
-    assert_eq!(said, [("NodeInNoPool".to_owned(), why)]);
+    assert_eq!(events, [("NodeInNoPool".to_owned(), why)]);
 }

@@ -15,7 +15,7 @@ async fn a_pool_in_image_mode_is_rendered_and_its_nodes_keep_their_image() {
     cluster.os_configs = ["edge", "worker"]
         .map(|name| json!({ "metadata": { "name": name, "resourceVersion": "1" } }))
         .into();
-    let mut known = cluster.pools[0].clone();
+    let mut pool = cluster.pools[0].clone();
     let why = "MachineOSConfig worker puts the pool in image mode, which is not implemented: nodes keep their image and configuration";
     let stopped = format!("Pool update stopped: {why}");
     let waiting = condition("Waiting", true, "ImageMode", &format!("n1: {why}"));
@@ -25,10 +25,10 @@ async fn a_pool_in_image_mode_is_rendered_and_its_nodes_keep_their_image() {
     conditions[5] = condition("Degraded", true, "", why);
     let calls = vec![
         list_sources(&sources),
-        set_status(&mut known, &status(&conditions, [1, 0, 0, 0, 0]), "11"),
+        set_status(&mut pool, &status(&conditions, [1, 0, 0, 0, 0]), "11"),
     ];
-    let (said, results) = reconciled(&cluster, calls, 2).await;
-    assert_eq!(said, [("ImageMode".to_owned(), why.to_owned())]);
+    let (events, results) = reconciled(&cluster, calls, 2).await;
+    assert_eq!(events, [("ImageMode".to_owned(), why.to_owned())]);
     assert_eq!(results, settled_work());
 }
 
@@ -47,7 +47,7 @@ async fn what_has_no_effect_is_named_once_and_the_pool_rolls() {
         pinned_set("own", "worker"),
         pinned_set("of-others", "master"),
     ];
-    let mut known = cluster.pools[0].clone();
+    let mut pool = cluster.pools[0].clone();
     let why = "without effect, because nothing handles it: spec.osImageStream rhel-10, PinnedImageSet own";
     let mut conditions = rolling(&target, &none_waits());
     let updated = format!("All nodes are updated with MachineConfig {target}");
@@ -55,12 +55,12 @@ async fn what_has_no_effect_is_named_once_and_the_pool_rolls() {
     conditions[1] = condition("Updating", false, "", "");
     conditions.push(condition("Unsupported", true, "NotImplemented", why));
     let mut changes = status(&conditions, [1, 1, 1, 0, 0]);
-    changes["configuration"] = known["spec"]["configuration"].clone();
+    changes["configuration"] = pool["spec"]["configuration"].clone();
     let calls = vec![
         list_sources(&sources),
-        set_status(&mut known, &changes, "11"),
+        set_status(&mut pool, &changes, "11"),
     ];
-    let (said, results) = reconciled(&cluster, calls, 3).await;
-    assert_eq!(said, [("Unsupported".to_owned(), why.to_owned())]);
+    let (events, results) = reconciled(&cluster, calls, 3).await;
+    assert_eq!(events, [("Unsupported".to_owned(), why.to_owned())]);
     assert_eq!(results, settled_work());
 }

@@ -26,11 +26,11 @@ impl Agent {
             Ok(stored) => stored,
             Err(no_plan) => return not_fetched(no_plan.into()),
         };
-        self.known.begin_ahead(&stored.attempt);
+        self.state.begin_ahead(&stored.attempt);
         let limit = latest_status(&self.seen).map_or(Ok(None), |status| limit(&status));
         let end = match limit {
             Ok(limit) => self.prepare_ahead(&stored, limit, events).await,
-            Err(invalid) => Event::Rejected(vec![invalid]),
+            Err(invalid) => Event::Rejected(vec![invalid.to_string()]),
         };
         let event = if end == Event::Prepared {
             tracing::info!(config = to.config, "fetched before the node's turn");
@@ -67,15 +67,22 @@ impl Agent {
     }
 }
 
+/// The Node's limit of a fetch is none.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "annotation {} of the Node: {text:?} is no number of bytes above 0",
+    annotation::NEXT_BYTES_PER_SECOND
+)]
+struct InvalidRate {
+    text: String,
+}
+
 /// How many bytes a second the Node lets the node fetch before its turn.
-fn limit(status: &NodeStatus) -> Result<Option<NonZeroU64>, String> {
+fn limit(status: &NodeStatus) -> Result<Option<NonZeroU64>, InvalidRate> {
     match &status.next_bytes_per_second {
         None => Ok(None),
         Some(Reading::Known(limit)) => Ok(Some(*limit)),
-        Some(Reading::Unknown(text)) => Err(format!(
-            "annotation {} of the Node: {text:?} is no number of bytes above 0",
-            annotation::NEXT_BYTES_PER_SECOND
-        )),
+        Some(Reading::Unknown(text)) => Err(InvalidRate { text: text.clone() }),
     }
 }
 
@@ -132,10 +139,10 @@ mod tests {
             limit(&NodeStatus::read(&[(key, text.to_owned())].into()))
         };
         assert_eq!(read("20000000").unwrap(), NonZeroU64::new(20_000_000));
-        assert_eq!(read(""), Ok(None));
+        assert_eq!(read("").unwrap(), None);
         for bad in ["0", "20M", "-1"] {
             assert_eq!(
-                read(bad).unwrap_err(),
+                read(bad).unwrap_err().to_string(),
                 format!(
                     "annotation slipway.dev/next-bytes-per-second of the Node: {bad:?} is no \
                      number of bytes above 0"

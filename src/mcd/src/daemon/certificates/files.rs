@@ -171,7 +171,7 @@ fn replace_as(root: &Path, at: &Location, bytes: &[u8], mode: Mode) -> Result<bo
         is_other = before != bytes;
         (content.mode, content.owner) = (mode, owner);
     }
-    // Also where it is as asked: what a killed run has left beside it goes.
+    // Also where it is as desired: what a killed run has left beside it goes.
     host.replace(at, content)?;
     Ok(is_other)
 }

@@ -35,7 +35,7 @@ const BOOTSTRAP: &str = "/etc/kubernetes/kubeconfig";
 
 /// Says that the kubelet runs with the CA before the one in its kubeconfig; gone with the boot, as
 /// that kubelet is.
-const OWED: &str = "/run/slipway/kubelet-restart";
+const PENDING_RESTART: &str = "/run/slipway/kubelet-restart";
 
 /// Why the new CA is not in force yet.
 #[derive(Debug, thiserror::Error)]
@@ -121,8 +121,8 @@ async fn write(keeper: &CertificateSync<'_>, is_rotating: bool) -> Result<(), Er
 /// in base64).
 fn authority(mut map: ConfigMap, name: &str) -> Result<Authority, Error> {
     let binary = map.binary_data.remove(KEY).map(|text| ("binaryData", text));
-    let told = binary.or_else(|| map.data.remove(KEY).map(|text| ("data", text)));
-    let Some((field, text)) = told else {
+    let authority = binary.or_else(|| map.data.remove(KEY).map(|text| ("data", text)));
+    let Some((field, text)) = authority else {
         return Err(Error::Refused(format!("{name} has no data[{KEY}]")));
     };
     let field = format!("{name} {field}[{KEY}]");
@@ -170,7 +170,7 @@ async fn write_into(
         return Err(Error::Changed(path.to_owned()));
     }
     if path == keeper.kubeconfig {
-        replace(keeper.root, &host.locate(OWED)?, b"")?;
+        replace(keeper.root, &host.locate(PENDING_RESTART)?, b"")?;
     }
     replace(keeper.root, &at, &after)?;
     tracing::info!(path = %text, "wrote the API server's CA");
@@ -181,22 +181,22 @@ async fn write_into(
 /// started; no caller waits for it while it holds the host's lock.
 async fn restart(keeper: &CertificateSync<'_>) -> Result<(), Error> {
     let host = Root::open(keeper.root, None)?;
-    if host.read(OWED)?.is_none() {
+    if host.read(PENDING_RESTART)?.is_none() {
         return Ok(());
     }
     let systemd = keeper.helper.systemd().await?;
     systemd.run(Job::TryRestart, KUBELET).await?;
-    Ok(host.remove(&host.locate(OWED)?)?)
+    Ok(host.remove(&host.locate(PENDING_RESTART)?)?)
 }
 
 /// The pod's identity by a kubeconfig as it would be.
 fn tried(keeper: &CertificateSync<'_>, path: &Path, text: Vec<u8>) -> Access {
     let (host, changed) = (reader(keeper.root), PathBuf::from(path));
-    let read = Box::new(move |asked: &Path| {
-        if asked == changed {
+    let read = Box::new(move |path_read: &Path| {
+        if path_read == changed {
             Ok(text.clone())
         } else {
-            host(asked)
+            host(path_read)
         }
     });
     Access::service_account(path, read, keeper.token).with_user_agent(crate::daemon::USER_AGENT)

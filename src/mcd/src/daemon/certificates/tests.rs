@@ -167,14 +167,14 @@ fn says(marks: &Value) -> Call {
     )
 }
 
-/// Looks at the ControllerConfig; `known` is what the Node says.
+/// Looks at the ControllerConfig; `annotations` are those of the Node.
 async fn look(
     host: &Host,
-    known: &Value,
+    annotations: &Value,
     is_compared: bool,
     calls: Vec<Call>,
 ) -> Result<(), Error> {
-    let (_seen_by, seen) = watch::channel(Some(seen_node(known)));
+    let (_seen_by, seen) = watch::channel(Some(seen_node(annotations)));
     let act = async |keeper: CertificateSync<'_>| {
         let looked = Box::pin(keeper.look(is_compared)).await;
         keeper.reporter.flush().await;
@@ -232,7 +232,7 @@ async fn with_keeper<T>(
     done
 }
 
-/// For eight hours nothing is asked for; once others are announced, they are read at once.
+/// For eight hours no request is sent; once others are announced, they are read at once.
 #[tokio::test(start_paused = true)]
 async fn what_is_announced_is_followed_at_once_and_nothing_else_is_asked_for() {
     let host = Host::new();
@@ -265,7 +265,7 @@ async fn what_is_announced_is_followed_at_once_and_nothing_else_is_asked_for() {
     with_keeper(&host, seen, calls, act).await;
 }
 
-/// Without an announcement the ControllerConfig is asked for now and then.
+/// Without an announcement the ControllerConfig is read now and then.
 #[tokio::test(start_paused = true)]
 async fn where_nothing_is_announced_a_host_asks_by_itself() {
     let host = Host::new();
@@ -307,9 +307,9 @@ async fn a_host_follows_and_its_node_says_so() {
 #[tokio::test]
 async fn what_is_followed_costs_one_small_request() {
     let host = Host::new();
-    let known = json!({SYNCED: "7", OBSERVED: "false"});
+    let annotations = json!({SYNCED: "7", OBSERVED: "false"});
     let calls = vec![Call::get(PATH, Reply::ok(head("7")))];
-    look(&host, &known, true, calls).await.unwrap();
+    look(&host, &annotations, true, calls).await.unwrap();
     assert_eq!(host.read(KUBELET_CA), None);
 
     let calls = vec![
@@ -318,17 +318,17 @@ async fn what_is_followed_costs_one_small_request() {
         no_map(),
         says(&json!({SYNCED: "8"})),
     ];
-    // The patch holds what differs, and the answer is the whole.
-    look(&host, &known, true, calls).await.unwrap();
+    // The patch holds what differs, and the response is the whole.
+    look(&host, &annotations, true, calls).await.unwrap();
     assert_eq!(host.read(KUBELET_CA).as_deref(), Some(TWO));
 }
 
 #[tokio::test]
 async fn a_host_is_compared_whatever_its_node_says() {
     let host = Host::new();
-    let known = json!({SYNCED: "7", OBSERVED: "false"});
+    let annotations = json!({SYNCED: "7", OBSERVED: "false"});
     let calls = vec![Call::get(PATH, Reply::ok(config("7", ONE))), no_map()];
-    look(&host, &known, false, calls).await.unwrap();
+    look(&host, &annotations, false, calls).await.unwrap();
     assert_eq!(host.read(KUBELET_CA).as_deref(), Some(ONE));
 }
 

@@ -125,11 +125,11 @@ impl Set {
     }
 
     async fn drain(&self) -> Vec<DrainNotice> {
-        let mut told = Vec::new();
+        let mut notices = Vec::new();
         let draining = self.draining();
-        let work = draining.run(|word| told.push(word));
+        let work = draining.run(|word| notices.push(word));
         self.script.drive(work).await.unwrap();
-        told
+        notices
     }
 }
 
@@ -162,9 +162,9 @@ async fn cordons_evicts_and_names_the_budget() {
             eviction(Reply::created()),
         ],
     );
-    let told = set.drain().await;
-    let Some(DrainNotice::Blocked(text)) = told.first() else {
-        panic!("{told:?}")
+    let notices = set.drain().await;
+    let Some(DrainNotice::Blocked(text)) = notices.first() else {
+        panic!("{notices:?}")
     };
     assert!(
         text.starts_with("pod shop/web is protected by PodDisruptionBudget shop/web"),
@@ -222,7 +222,7 @@ async fn a_long_drain_says_so_after_ten_minutes_and_after_an_hour() {
         Call::get(WATCH, Reply::Events(vec![], Duration::from_hours(9))),
     ];
     calls.push(refusals.remove(0));
-    // A watch ends after five minutes, and the pods are listed anew.
+    // A watch ends after five minutes, and the pods are listed again.
     for refusal in refusals {
         calls.extend([
             list(&[pod()]),
@@ -232,15 +232,15 @@ async fn a_long_drain_says_so_after_ten_minutes_and_after_an_hour() {
     }
     calls.extend([list(&[])]);
     let set = Set::new(node(1, false, &json!({})), calls);
-    let mut told = BTreeMap::new();
+    let mut notices = BTreeMap::new();
     let began = tokio::time::Instant::now();
     let draining = set.draining();
     let work = draining.run(|word| {
         let minutes = began.elapsed().as_secs() / 60;
-        told.entry(format!("{word:?}")).or_insert(minutes);
+        notices.entry(format!("{word:?}")).or_insert(minutes);
     });
     set.script.drive(work).await.unwrap();
-    assert_eq!((told["Slow"], told["Overdue"]), (10, 60));
+    assert_eq!((notices["Slow"], notices["Overdue"]), (10, 60));
 }
 
 #[tokio::test(start_paused = true)]
@@ -299,7 +299,7 @@ async fn a_node_that_another_program_drains_is_left_alone_until_its_lease_ends()
     calls.push(list(&[]));
     let set = Set::new(node(5, true, &drained()), calls);
     let draining = set.draining();
-    let mut told = Vec::new();
+    let mut notices = Vec::new();
     let began = Instant::now();
     let mut resumed = Duration::ZERO;
     let work = async {
@@ -323,7 +323,7 @@ async fn a_node_that_another_program_drains_is_left_alone_until_its_lease_ends()
             assert_eq!(set.script.remaining(), 1, "two programs drained at once");
         };
         let drain = async {
-            let result = draining.run(|word| told.push(word)).await;
+            let result = draining.run(|word| notices.push(word)).await;
             resumed = began.elapsed();
             result
         };
@@ -332,7 +332,7 @@ async fn a_node_that_another_program_drains_is_left_alone_until_its_lease_ends()
     set.script.drive(work).await.unwrap();
     assert_eq!(resumed.as_secs(), 20 + 170 + 170 + 20 + 180);
     let text = format!("muo drains this node since {START}");
-    assert!(told.contains(&DrainNotice::Blocked(text)), "{told:?}");
+    assert!(notices.contains(&DrainNotice::Blocked(text)), "{notices:?}");
 }
 
 fn uncordoned() -> Call {
@@ -412,16 +412,16 @@ async fn a_clock_that_is_set_neither_ends_nor_restarts_the_patience_of_a_drain()
             ]
         };
         let set = Set::new(node(5, true, &annotations), calls());
-        let is_late = |told: &[DrainNotice]| told.contains(&DrainNotice::Overdue);
+        let is_late = |notices: &[DrainNotice]| notices.contains(&DrainNotice::Overdue);
         assert!(!is_late(&set.drain().await), "{since}");
         // The daemon is restarted, 61 minutes later.
         let mut again = Set::new(node(5, true, &annotations), calls());
         again.host = set.host;
         let mut draining = again.draining();
         draining.clock = drain_clock::fixture::at(&again.host, || Duration::from_mins(601));
-        let mut told = Vec::new();
-        let work = draining.run(|word| told.push(word));
+        let mut notices = Vec::new();
+        let work = draining.run(|word| notices.push(word));
         again.script.drive(work).await.unwrap();
-        assert!(is_late(&told), "{since}");
+        assert!(is_late(&notices), "{since}");
     }
 }

@@ -184,9 +184,9 @@ impl Edit {
     /// At rest in `target`. A node that has just reached it shows first that the update is
     /// complete.
     fn rest(&mut self, status: &NodeStatus, target: &str) {
-        let known = self.after.config_version.as_ref();
-        let known = known.and_then(|version| version.current.as_deref());
-        let has_moved = known.is_some_and(|known| known != target);
+        let version = self.after.config_version.as_ref();
+        let shown = version.and_then(|version| version.current.as_deref());
+        let has_moved = shown.is_some_and(|shown| shown != target);
         if (has_moved || self.is_under_way(target)) && !self.is(&Type::UpdateComplete, True) {
             let mut shown = self.booted(status, target);
             if !self.is(&Type::Cordoned, False) {

@@ -155,12 +155,12 @@ mod tests {
             uid: "v".to_owned(),
             ..idle.clone()
         };
-        assert_eq!(read(&another), None, "a Node that was registered anew");
+        assert_eq!(read(&another), None, "a Node that was registered again");
         let mut named = idle.clone();
         named
             .annotations
             .insert(annotation::NODE_OBJECT.to_owned(), "m".to_owned());
-        assert_eq!(read(&named), None, "an object that was made anew");
+        assert_eq!(read(&named), None, "an object that was recreated");
     }
 
     #[test]

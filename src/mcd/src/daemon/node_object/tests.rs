@@ -1,4 +1,4 @@
-//! What is asked of the API server, and when.
+//! The requests to the API server, and when they are sent.
 
 use apimock::{Call, Reply, Script};
 use chassis::shutdown;
@@ -140,7 +140,7 @@ async fn object_of_a_node_that_was_made_anew_is_read_anew() {
     follow(calls, &[first, again]).await;
 }
 
-/// The Node after its object was made anew.
+/// The Node after its object was recreated.
 fn renewed(node: &Node, uid: &str) -> Arc<Node> {
     let mut node = node.clone();
     let key = annotation::NODE_OBJECT.to_owned();
@@ -185,7 +185,7 @@ async fn answer_that_never_holds_what_was_written_is_not_written_for_ever() {
     follow(calls, &[idle]).await;
 }
 
-/// The controller's write of the assignment is known without a second write of the status.
+/// The controller's write of the assignment is observed without a second write of the status.
 #[tokio::test(start_paused = true)]
 async fn generation_of_the_assignment_is_observed_with_its_first_write() {
     let named = |generation: i64, desired: &str, status: Option<&MachineConfigNodeStatus>| {

@@ -135,7 +135,7 @@ fn nothing_changes_on_a_node_that_shows_it_already() {
     assert_eq!(
         same,
         node(&first),
-        "a restarted daemon starts no clock anew"
+        "a restarted daemon does not start its clock again"
     );
 }
 
@@ -204,8 +204,8 @@ fn a_node_that_was_registered_anew_asks_for_nothing_but_what_is_in_force() {
     let after = shown(idle("a"), &json!({}));
     assert_eq!(after[annotation::CURRENT_CONFIG], "a");
     assert_eq!(after[annotation::DESIRED_CONFIG], "a");
-    let told = shown(idle("a"), &json!({annotation::DESIRED_CONFIG: "b"}));
-    assert_eq!(told[annotation::DESIRED_CONFIG], "b");
+    let annotations = shown(idle("a"), &json!({annotation::DESIRED_CONFIG: "b"}));
+    assert_eq!(annotations[annotation::DESIRED_CONFIG], "b");
 }
 
 #[test]

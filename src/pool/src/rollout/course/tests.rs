@@ -17,7 +17,7 @@ fn a_halted_rollout_is_reverted_where_that_is_asked_for() {
         node("d"),
         node("e").broken_by(NEW),
     ];
-    // What all had before is not known: it is halted.
+    // No configuration is recorded that all had before: it is halted.
     let decision = decided(&pool, &nodes);
     assert_eq!(assigned(&decision), [""; 0]);
     assert!(decision.is_halted());

@@ -23,7 +23,7 @@ const EVENTS: [&str; 8] = [
     "Loaded",
     "Unreadable",
     "Ended",
-    "Asked",
+    "SpecRead",
     "Retrieved",
     "NotRetrieved",
     "Checked",
@@ -42,7 +42,7 @@ fn word(debug: &str) -> String {
 }
 
 fn position(names: &[&str], name: &str) -> usize {
-    names.iter().position(|known| *known == name).unwrap()
+    names.iter().position(|listed| *listed == name).unwrap()
 }
 
 fn shown(commands: &ReleaseCommands) -> String {
@@ -90,9 +90,9 @@ fn the_page_has_every_transition() {
     let mut text = String::new();
     let mut before = (usize::MAX, usize::MAX);
     let requested = position(&STATES, "Requested");
-    let asked = position(&EVENTS, "Asked");
+    let spec_read = position(&EVENTS, "SpecRead");
     for (from, event, to, commands) in transitions() {
-        if from >= requested && event < asked {
+        if from >= requested && event < spec_read {
             // They are those of the applied release.
             continue;
         }

@@ -9,12 +9,12 @@ const IMAGES: [&str; 4] = ["own", "a", "b", "c"];
 /// What happens next.
 #[derive(Debug, Clone, Copy)]
 enum Action {
-    /// Another release is asked for.
+    /// Another release is requested.
     Ask { image: usize, is_forced: bool },
     /// The turn of the request; what was under way for it is given up.
     Look,
     /// What is under way for the request ends, in one of several ways.
-    Answer(u8),
+    Finish(u8),
     /// The turn of the applied release; true if some of it cannot be read.
     Turn(bool),
     /// Its files cannot be read at all.
@@ -42,7 +42,7 @@ struct World {
     head: Option<(String, bool)>,
     has_completed: bool,
     /// What is under way for the request, and for the applied release.
-    asked: Option<ReleaseTask>,
+    task: Option<ReleaseTask>,
     pass: Option<PassEnd>,
     /// What the next status says: the release, and whether it is applied whole.
     report: Option<(String, bool)>,
@@ -59,7 +59,7 @@ impl World {
             generation: 1,
             head: None,
             has_completed: false,
-            asked: None,
+            task: None,
             pass: None,
             report: None,
             passed: BTreeSet::new(),
@@ -82,21 +82,21 @@ impl World {
     }
 
     fn look(&mut self) {
-        let task = self.take(ReleaseEvent::Asked(Asked {
+        let task = self.take(ReleaseEvent::SpecRead(SpecRead {
             is_forced: self.is_forced,
             generation: Some(self.generation),
             has_completed: self.has_completed,
-            ..asked(IMAGES[self.wanted])
+            ..spec_read(IMAGES[self.wanted])
         }));
         assert!(matches!(task, Retrieve | Wait(_)), "{task:?}");
-        self.asked = Some(task);
+        self.task = Some(task);
     }
 
-    fn answer(&mut self, how: u8) {
+    fn finish(&mut self, how: u8) {
         let Some(request) = self.state.request().cloned() else {
             return;
         };
-        let event = match (self.asked, how) {
+        let event = match (self.task, how) {
             (Some(Retrieve), 0) => ReleaseEvent::NotRetrieved("away".to_owned()),
             (Some(Retrieve), _) => ReleaseEvent::Retrieved(retrieved()),
             (Some(Check), 0) => ReleaseEvent::NotLoaded("malformed".to_owned()),
@@ -118,7 +118,7 @@ impl World {
         };
         let task = self.take(event);
         assert!(matches!(task, Check | Wait(_)), "{task:?}");
-        self.asked = Some(task);
+        self.task = Some(task);
     }
 
     fn turn(&mut self, has_fault: bool) {
@@ -194,7 +194,7 @@ impl World {
                 self.generation += 1;
             }
             Action::Look => self.look(),
-            Action::Answer(how) => self.answer(how),
+            Action::Finish(how) => self.finish(how),
             Action::Turn(has_fault) => self.turn(has_fault),
             Action::Unreadable => {
                 if self.pass.is_none() {
@@ -205,7 +205,7 @@ impl World {
             Action::End(outcome) => self.end(outcome),
             Action::Write => self.write(),
             Action::Lose => {
-                self.asked = None;
+                self.task = None;
                 self.pass = None;
             }
             Action::Restart => {
@@ -228,12 +228,12 @@ impl World {
         }
     }
 
-    /// From now on all goes well: what is asked for must come to run.
+    /// From now on all goes well: the requested release must come to run.
     fn settle(&mut self) {
         for _ in 0..8 {
             self.look();
-            self.answer(9);
-            self.answer(9);
+            self.finish(9);
+            self.finish(9);
             self.turn(false);
             self.end(PassOutcome::Complete);
             self.write();
@@ -259,7 +259,7 @@ fn actions() -> impl Strategy<Value = Action> {
     prop_oneof![
         2 => (image(), any::<bool>()).prop_map(|(image, is_forced)| Action::Ask { image, is_forced }),
         4 => Just(Action::Look),
-        6 => (0..6_u8).prop_map(Action::Answer),
+        6 => (0..6_u8).prop_map(Action::Finish),
         4 => prop::bool::weighted(0.1).prop_map(Action::Turn),
         1 => Just(Action::Unreadable),
         4 => outcomes().prop_map(Action::End),

@@ -89,8 +89,8 @@ pub(super) fn end(applied: &AppliedRelease, is_kept: bool, outcome: PassOutcome)
 }
 
 /// A ClusterVersion that asks for this image.
-pub(super) fn asked(image: &str) -> Asked {
-    Asked {
+pub(super) fn spec_read(image: &str) -> SpecRead {
+    SpecRead {
         wanted: if image == "own" {
             WantedRelease::Own
         } else {
@@ -185,9 +185,9 @@ pub(super) fn events(state: &ReleaseState) -> Vec<ReleaseEvent> {
     let mut events = applied_events(state);
     for image in ["own", "a", "b"] {
         for has_completed in [true, false] {
-            events.push(ReleaseEvent::Asked(Asked {
+            events.push(ReleaseEvent::SpecRead(SpecRead {
                 has_completed,
-                ..asked(image)
+                ..spec_read(image)
             }));
         }
     }

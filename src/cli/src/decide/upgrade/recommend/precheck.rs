@@ -31,7 +31,7 @@ pub(crate) struct PrecheckReport {
 /// Alerts of any kind that are critical.
 const CRITICAL: &str = "CriticalAlerts";
 
-/// Groups of alerts that are said to be fine where none fires. Of `VirtAlerts` nothing is said
+/// Groups of alerts that are reported as fine where none fires. Of `VirtAlerts` nothing is reported
 /// then: most clusters have no virtual machines.
 const GROUPS: [&str; 5] = [
     CRITICAL,
@@ -55,11 +55,11 @@ const VIRT_ALERTS: [&str; 2] = ["VirtHandlerDaemonSetRolloutFailing", "VMCannotB
 const SLOW_NODES: &str = "which may slow workload redistribution during rolling node updates";
 
 impl PrecheckReport {
-    /// Reads alerts as Prometheus answers them. Where some may be missing, nothing is fine.
-    pub(crate) fn of_alerts(answer: &Value) -> Self {
+    /// Reads alerts as Prometheus returns them. Where some may be missing, nothing is fine.
+    pub(crate) fn of_alerts(response: &Value) -> Self {
         let mut findings = Vec::new();
         let mut hit = BTreeSet::new();
-        for alert in AlertView::firing(answer) {
+        for alert in AlertView::firing(response) {
             let group = group(alert);
             let is_critical = alert.severity() == "critical";
             hit.extend(group.map(|(name, _)| name));
@@ -75,7 +75,7 @@ impl PrecheckReport {
             }
         }
         findings.sort_by(|one, other| one.r#type.cmp(&other.r#type));
-        if let Err(why) = AlertView::check_whole(answer) {
+        if let Err(why) = AlertView::check_whole(response) {
             let unknown = Self::unknown("CannotReadAlerts", why);
             findings.extend(unknown.findings);
             return Self {

@@ -14,7 +14,7 @@ fn read(name: &str) -> Option<String> {
     std::fs::read_to_string(Path::new(EXAMPLES).join(name)).ok()
 }
 
-fn said(example: &str, wish: &RecommendWish) -> String {
+fn shown(example: &str, wish: &RecommendWish) -> String {
     let version = read(&format!("{example}-cv.yaml")).unwrap();
     let mut version: Value = serde_saphyr::from_str(&version).unwrap();
     if let Some(first) = version.pointer_mut("/items/0") {
@@ -56,7 +56,7 @@ fn examples_of_upstream_have_their_texts() {
             (of(version), format!("version-{version}-output")),
         ] {
             let expected = read(&format!("{example}.{file}")).unwrap();
-            assert_eq!(said(example, &wish), expected, "{example} {file}");
+            assert_eq!(shown(example, &wish), expected, "{example} {file}");
         }
     }
 }
@@ -75,7 +75,7 @@ fn accepted_issues_are_no_error() {
         quiet: true,
         ..RecommendWish::default()
     };
-    assert_eq!(said("4.16.27-degraded-monitoring", &wish), "");
+    assert_eq!(shown("4.16.27-degraded-monitoring", &wish), "");
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn conditions_that_are_absent_or_unknown_are_issues() {
         assert_eq!(view.error, issues);
         match (view.warnings.as_slice(), warning) {
             ([], None) => {}
-            ([said], Some(warning)) => assert!(said.starts_with(warning), "{said}"),
+            ([text], Some(warning)) => assert!(text.starts_with(warning), "{text}"),
             other => panic!("{other:?}"),
         }
     }
@@ -176,7 +176,7 @@ fn conditions_that_are_absent_or_unknown_are_issues() {
     assert!(
         view.warnings
             .iter()
-            .all(|said| said.starts_with("accepted No current "))
+            .all(|text| text.starts_with("accepted No current "))
     );
     accepted.quiet = true;
     assert_eq!(viewed(&json!([]), &json!([]), &accepted).warnings, [""; 0]);
@@ -238,20 +238,20 @@ fn accepted_findings_are_marked_and_named_at_the_end() {
 #[test]
 fn alerts_have_their_group_their_objects_and_phrases_for_what_is_missing() {
     let alert = |labels: Value| json!({ "state": "firing", "labels": labels });
-    let answer = json!({ "data": { "alerts": [
+    let response = json!({ "data": { "alerts": [
         alert(json!({ "alertname": "PodDisruptionBudgetLimit", "severity": "critical", "namespace": "n", "poddisruptionbudget": "b" })),
         alert(json!({ "alertname": "KubeNodeUnreachable", "severity": "critical" })),
         alert(json!({ "severity": "critical" })),
     ] } });
-    let report = PrecheckReport::of_alerts(&answer);
+    let report = PrecheckReport::of_alerts(&response);
     let none = "The alert has no description. <alert does not have a runbook_url annotation>";
-    let said: Vec<&str> = report
+    let messages: Vec<&str> = report
         .findings
         .iter()
         .map(|finding| finding.message.as_str())
         .collect();
     assert_eq!(
-        said,
+        messages,
         [
             format!(
                 "critical alert KubeNodeUnreachable firing, suggesting significant cluster issues worth investigating. KubeNodeUnreachable. {none}"
@@ -284,14 +284,14 @@ fn alerts_of_a_partial_answer_are_kept_and_nothing_is_fine() {
             "the answer has no data.alerts: timeout",
         ),
     ];
-    for (answer, count, said) in table {
-        let report = PrecheckReport::of_alerts(&answer);
+    for (response, count, message) in table {
+        let report = PrecheckReport::of_alerts(&response);
         assert_eq!(report.fine, Vec::<String>::new());
         assert_eq!(report.findings.len(), count);
         let last = report.findings.last().unwrap();
         assert_eq!(
             (last.status.as_str(), last.message.as_str()),
-            ("Unknown", said)
+            ("Unknown", message)
         );
     }
 }

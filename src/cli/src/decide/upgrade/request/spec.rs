@@ -19,26 +19,26 @@ pub(crate) fn channel(
 ) -> Result<UpgradeDecision, String> {
     let present = version.0.text("/spec/channel");
     if present == channel {
-        let said = if channel.is_empty() {
+        let message = if channel.is_empty() {
             "info: Cluster channel is already clear (no change)\n".to_owned()
         } else {
             format!("info: Cluster is already in {channel} (no change)\n")
         };
-        return Ok(UpgradeDecision::nothing(said));
+        return Ok(UpgradeDecision::nothing(message));
     }
-    let known = version.known_channels();
+    let available = version.known_channels();
     let mut warnings = Vec::new();
-    if known.is_empty() {
+    if available.is_empty() {
         if !channel.is_empty() {
             warnings.push(format!("No channels known to be compatible with the current version {:?}; unable to validate {channel:?}. Setting the update channel to {channel:?} anyway.", version.desired_version()));
         }
     } else if channel.is_empty() {
-        if known.contains(&present) && !is_explicit {
+        if available.contains(&present) && !is_explicit {
             return Err("you are requesting to clear the update channel. The current channel is one of the available channels, you must pass --allow-explicit-channel to continue".to_owned());
         }
         warnings.push(format!("Clearing channel {present:?}; cluster will no longer request available update recommendations."));
-    } else if !known.contains(&channel) {
-        let list = known.join(", ");
+    } else if !available.contains(&channel) {
+        let list = available.join(", ");
         if !is_explicit {
             return Err(format!(
                 "the requested channel {channel:?} is not one of the available channels ({list}), you must pass --allow-explicit-channel to continue"
@@ -48,7 +48,7 @@ pub(crate) fn channel(
     }
     Ok(UpgradeDecision {
         patch: Some(json!({ "spec": { "channel": channel } })),
-        said: String::new(),
+        message: String::new(),
         warnings,
     })
 }
@@ -111,7 +111,7 @@ pub(crate) fn accept(
     };
     Ok(UpgradeDecision {
         patch: Some(json!({ "spec": { "desiredUpdate": { "acceptRisks": risks } } })),
-        said: format!("info: Accept risks are [{}]\n", kept.join(", ")),
+        message: format!("info: Accept risks are [{}]\n", kept.join(", ")),
         warnings: Vec::new(),
     })
 }
@@ -172,7 +172,7 @@ pub(crate) fn rollback(
     });
     Ok(UpgradeDecision {
         patch: Some(patch(version, update)),
-        said: format!("Requested rollback from {desired} to {to}\n"),
+        message: format!("Requested rollback from {desired} to {to}\n"),
         warnings,
     })
 }

@@ -109,7 +109,7 @@ fn options_that_contradict_each_other_are_refused_before_any_request() {
 fn the_target_is_found_by_version_image_or_digest() {
     let cluster = cluster();
     let first = decide(&to("4.1.1"), &cluster).unwrap();
-    assert_eq!(first.said, "Requested update to 4.1.1\n");
+    assert_eq!(first.message, "Requested update to 4.1.1\n");
     assert_eq!(
         first.patch.unwrap(),
         json!({"spec": {"desiredUpdate": {
@@ -145,7 +145,7 @@ fn the_target_is_found_by_version_image_or_digest() {
 fn what_is_there_already_is_no_request() {
     let decision = decide(&to("4.1.0"), &cluster()).unwrap();
     assert_eq!(
-        (decision.patch, decision.said.as_str()),
+        (decision.patch, decision.message.as_str()),
         (None, "info: Cluster is already at version 4.1.0\n")
     );
     let mut last = cluster();
@@ -156,7 +156,7 @@ fn what_is_there_already_is_no_request() {
     };
     let decision = decide(&latest, &last).unwrap();
     assert_eq!(
-        decision.said,
+        decision.message,
         "info: Cluster is already at the latest available version 4.1.0\n"
     );
 }
@@ -183,7 +183,7 @@ fn a_target_that_is_none_is_refused_with_what_there_is() {
     let decision = decide(&wish, &cluster).unwrap();
     assert_eq!(update(&decision), (String::new(), image.clone()));
     assert_eq!(
-        decision.said,
+        decision.message,
         format!("Requested update to release image {image}\n")
     );
     let mut none = cluster;
@@ -226,25 +226,29 @@ fn a_request_is_cleared_and_accepted_risks_stay() {
         ..UpgradeWish::default()
     };
     assert_eq!(
-        decide(&clear, &cluster()).unwrap().said,
+        decide(&clear, &cluster()).unwrap().message,
         "info: No update in progress\n"
     );
-    let mut asked = cluster();
-    asked.0["spec"]["desiredUpdate"] = json!({"version": "4.1.1", "image": ""});
-    let decision = decide(&clear, &asked).unwrap();
-    assert_eq!(decision.said, "Cancelled requested upgrade to 4.1.1\n");
+    let mut requested = cluster();
+    requested.0["spec"]["desiredUpdate"] = json!({"version": "4.1.1", "image": ""});
+    let decision = decide(&clear, &requested).unwrap();
+    assert_eq!(decision.message, "Cancelled requested upgrade to 4.1.1\n");
     assert_eq!(
         decision.patch.unwrap(),
         json!({"spec": {"desiredUpdate": null}})
     );
-    asked.0["spec"]["desiredUpdate"] = json!({"version": "4.1.0", "acceptRisks": [{"name": "A"}]});
-    let decision = decide(&clear, &asked).unwrap();
-    assert_eq!(decision.said, "Cleared the update field, still at 4.1.0\n");
+    requested.0["spec"]["desiredUpdate"] =
+        json!({"version": "4.1.0", "acceptRisks": [{"name": "A"}]});
+    let decision = decide(&clear, &requested).unwrap();
+    assert_eq!(
+        decision.message,
+        "Cleared the update field, still at 4.1.0\n"
+    );
     assert_eq!(
         decision.patch.unwrap()["spec"]["desiredUpdate"]["acceptRisks"],
         json!([{"name": "A"}])
     );
-    let decision = decide(&to("4.1.1"), &asked).unwrap();
+    let decision = decide(&to("4.1.1"), &requested).unwrap();
     assert_eq!(
         decision.patch.unwrap()["spec"]["desiredUpdate"]["acceptRisks"],
         json!([{"name": "A"}])
@@ -258,12 +262,12 @@ fn channels_are_checked_against_those_that_hold_the_release() {
         channel(VersionView(cluster), name, explicit)
     };
     assert_eq!(
-        set(&cluster, "fast-4.1", false).unwrap().said,
+        set(&cluster, "fast-4.1", false).unwrap().message,
         "info: Cluster is already in fast-4.1 (no change)\n"
     );
     let decision = set(&cluster, "stable-4.1", false).unwrap();
     assert_eq!(
-        (decision.patch.unwrap(), decision.said.as_str()),
+        (decision.patch.unwrap(), decision.message.as_str()),
         (json!({"spec": {"channel": "stable-4.1"}}), "")
     );
     assert_eq!(
@@ -290,8 +294,8 @@ fn accepted_risks_keep_their_order_and_new_ones_follow() {
             .map(|name| (*name).to_owned())
             .collect::<Vec<_>>()
     };
-    let said = |list: &[&str], replace, clear| {
-        accept(VersionView(&cluster), &names(list), replace, clear).map(|decision| decision.said)
+    let message = |list: &[&str], replace, clear| {
+        accept(VersionView(&cluster), &names(list), replace, clear).map(|decision| decision.message)
     };
     for (list, replace, clear, expected) in [
         (
@@ -309,7 +313,7 @@ fn accepted_risks_keep_their_order_and_new_ones_follow() {
         (&["A", "B"], true, false, "info: Accept risks are [B, A]\n"),
         (&[], false, true, "info: Accept risks are []\n"),
     ] {
-        assert_eq!(said(list, replace, clear).unwrap(), expected, "{list:?}");
+        assert_eq!(message(list, replace, clear).unwrap(), expected, "{list:?}");
     }
     for (list, replace, clear) in [
         (&[""][..], false, false),
@@ -319,7 +323,7 @@ fn accepted_risks_keep_their_order_and_new_ones_follow() {
         (&["A"], false, true),
         (&[], false, false),
     ] {
-        assert!(said(list, replace, clear).is_err(), "{list:?}");
+        assert!(message(list, replace, clear).is_err(), "{list:?}");
     }
 }
 
@@ -343,7 +347,7 @@ fn only_a_finished_update_is_rolled_back_and_a_minor_one_by_an_option() {
     cluster.0["status"]["history"][1]["version"] = "4.1.0-rc.1".into();
     let decision = back(&cluster).unwrap();
     assert_eq!(
-        decision.said,
+        decision.message,
         "Requested rollback from 4.1.0 to 4.1.0-rc.1\n"
     );
     assert_eq!(update(&decision).1, "quay.example/ocp@sha256:9");
@@ -369,14 +373,14 @@ fn warnings_come_before_a_refusal() {
     forced.allow_explicit_upgrade = true;
     let refusal = forced.decide(VersionView(&cluster)).unwrap_err();
     assert!(refusal.why.contains("error reconciling"), "{refusal:?}");
-    let said = [
+    let warnings = [
         "Using by-tag",
         "--force overrides",
         "The requested upgrade image",
     ];
-    assert_eq!(refusal.warnings.len(), said.len());
-    for (warning, said) in refusal.warnings.iter().zip(said) {
-        assert!(warning.starts_with(said), "{warning}");
+    assert_eq!(refusal.warnings.len(), warnings.len());
+    for (warning, start) in refusal.warnings.iter().zip(warnings) {
+        assert!(warning.starts_with(start), "{warning}");
     }
 }
 
@@ -388,7 +392,7 @@ fn a_request_for_another_release_is_named_where_the_cluster_is_there() {
         let by_version = decide(&to("4.1.0"), &cluster).unwrap();
         assert_eq!(by_version.patch, None);
         assert_eq!(
-            by_version.said,
+            by_version.message,
             "info: Cluster is already at version 4.1.0\n"
         );
         by_version.warnings

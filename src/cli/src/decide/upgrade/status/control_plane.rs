@@ -19,7 +19,7 @@ const STALLED: f64 = -600.0;
 /// An update whose step is so much over its longest earlier run has stalled; as long as above.
 const OVERDUE_SECS: u64 = 600;
 
-/// What is left below this is not said exactly. Seconds.
+/// What is left below this is not shown exactly. Seconds.
 const SOON: f64 = 600.0;
 
 /// Stands for the time that is left of an update that has stalled, before the reason.
@@ -171,7 +171,7 @@ impl ControlPlaneView {
         Ok(this)
     }
 
-    /// Judges by what steps took in earlier updates. False if that is not known.
+    /// Judges by what steps took in earlier updates. False without a record of them.
     fn judge_by_steps(&mut self) -> bool {
         let steps = self.steps.as_ref();
         let Some(left) = steps.and_then(|steps| steps.remaining.clone()) else {
@@ -223,8 +223,8 @@ impl ControlPlaneView {
         Some(why.strip_prefix(NO_ESTIMATE).unwrap_or(why))
     }
 
-    /// Seconds that are left, least and most, and how that is known: the recorded steps, else
-    /// upstream's formula. None once it is done or while that is not known.
+    /// Seconds that are left, least and most, and the source: the recorded steps, else
+    /// upstream's formula. None once it is done or while neither applies.
     pub(crate) fn time_left(&self) -> Option<(i64, i64, String)> {
         let left = self.remaining_seconds.filter(|left| *left >= 0)?;
         let steps = self.steps.as_ref();

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-/// Seconds of an hour: what an update of the control plane takes where nothing else is known.
+/// Seconds of an hour: what an update of the control plane takes without a record of earlier ones.
 const HOUR: f64 = 3600.0;
 
 /// An update that has moved for less is too young for the formula.

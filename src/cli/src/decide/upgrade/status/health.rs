@@ -40,7 +40,7 @@ pub(crate) enum InsightLevel {
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct HealthInsight {
-    /// Since when; none where it is not known.
+    /// Since when; none where no time is recorded.
     since: Option<Timestamp>,
     /// The same, as a duration.
     age: String,
@@ -94,12 +94,12 @@ impl HealthInsight {
 }
 
 /// Minutes after which an operator's state is a finding, and after which it is an error.
-struct Patience {
+struct InsightThresholds {
     warning: f64,
     error: f64,
 }
 
-impl Patience {
+impl InsightThresholds {
     /// How bad it is that a state lasts since then; none if it is too new to be bad. A state of an
     /// unknown time is not new.
     fn level(&self, since: Option<Timestamp>, now: Timestamp) -> Option<InsightLevel> {
@@ -112,11 +112,11 @@ impl Patience {
     }
 }
 
-const UNAVAILABLE: Patience = Patience {
+const UNAVAILABLE: InsightThresholds = InsightThresholds {
     warning: 5.0,
     error: 20.0,
 };
-const DEGRADED: Patience = Patience {
+const DEGRADED: InsightThresholds = InsightThresholds {
     warning: 5.0,
     error: 40.0,
 };
@@ -157,7 +157,7 @@ pub(crate) fn insights(
     found
 }
 
-/// What is said of an update that nothing else is found of: by time alone it may have stalled.
+/// The finding of an update without any other: by time alone it may have stalled.
 fn nothing_found(control_plane: &ControlPlaneView) -> HealthInsight {
     let mut insight = HealthInsight {
         since: None,
@@ -209,9 +209,9 @@ fn operator_insights(operator: &ClusterObject, now: Timestamp) -> Vec<HealthInsi
         (available, UNAVAILABLE, "unavailable", "ClusterOperatorDown"),
         (degraded, DEGRADED, "degraded", "ClusterOperatorDegraded"),
     ];
-    let insight = |(condition, patience, word, runbook): (_, Patience, _, _)| {
+    let insight = |(condition, thresholds, word, runbook): (_, InsightThresholds, _, _)| {
         let condition: ObjectCondition<'_> = condition?;
-        let level = patience.level(condition.since, now)?;
+        let level = thresholds.level(condition.since, now)?;
         let reason = if condition.reason.is_empty() {
             String::new()
         } else {

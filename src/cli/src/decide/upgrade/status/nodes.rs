@@ -71,7 +71,7 @@ pub(crate) struct PoolUpgradeView {
     pub(crate) updated: usize,
     /// How many nodes may be out at once; none if the pool's field cannot be read.
     pub(crate) at_once: Option<usize>,
-    /// When its last node is updated, from when its roll may go on; none if that is not known.
+    /// When its last node is updated, from when its roll may go on; none without a forecast.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) forecast: Option<RollForecast>,
     pub(crate) nodes: Vec<NodeUpgradeView>,
@@ -226,7 +226,7 @@ fn at_once(pool: &PoolView, nodes: usize) -> Option<usize> {
     Some(budget.get())
 }
 
-/// What is known of the roll of a pool; none if it is paused, or all of its nodes are updated.
+/// Facts about the roll of a pool; none if it is paused, or all of its nodes are updated.
 fn roll(
     pool: &PoolView,
     members: &[&NodeView],

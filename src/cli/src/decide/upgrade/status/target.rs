@@ -16,7 +16,7 @@ pub(crate) enum OperatorProgress {
 /// What an operator that is updated reports.
 pub(crate) struct TargetRelease<'a> {
     pub(crate) version: &'a str,
-    /// Image of the machine-config operator; none if it is not known.
+    /// Image of the machine-config operator; none if it cannot be read.
     pub(crate) machine_config_image: Option<&'a str>,
     pub(crate) is_migration: bool,
 }

@@ -176,7 +176,7 @@ fn the_end_of_an_update_counts_the_nodes_by_what_they_took_the_last_time() {
         text.contains("pool worker 30m to 30m (6 nodes, 2 at once, as 4"),
         "{text}"
     );
-    // A node that is updated does not count, nor does one of which nothing is known say anything.
+    // A node that is updated does not count, nor does one without annotations.
     for node in cluster.nodes.iter_mut().filter(|node| of_worker(node)) {
         node.0["metadata"]["annotations"][annotation::SINCE] = "".into();
     }

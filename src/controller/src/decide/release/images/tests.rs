@@ -127,7 +127,7 @@ fn only_what_is_another_release_s_is_changed_and_dropped_images_go() {
     });
     let after = config("2.0.0", &after, &Value::Null);
     assert_eq!(images.change(&after, Some("r2")), None);
-    // Where the release's pull spec is not known, the one that is there stays.
+    // Where the release's pull spec was not read, the stored one stays.
     assert_eq!(images.change(&after, None), None);
     // The annotations alone are a change: pools are rendered for the version that they name.
     let same = config(
@@ -149,12 +149,12 @@ fn a_controller_config_is_completed_once_a_generation() {
     // Certificates are not in the patch, and so they stay.
     assert_eq!(change["status"].as_object().unwrap().len(), 2);
     let conditions = change["status"]["conditions"].as_array().unwrap();
-    let said: Vec<_> = conditions
+    let states: Vec<_> = conditions
         .iter()
         .map(|one| format!("{}={}", one["type"], one["status"]).replace('"', ""))
         .collect();
     assert_eq!(
-        said,
+        states,
         [
             "TemplateControllerCompleted=True",
             "TemplateControllerRunning=False",

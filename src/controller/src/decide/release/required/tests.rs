@@ -86,7 +86,7 @@ impl Case {
     }
 }
 
-/// A pool that is not at the release in one way, and what is said of it.
+/// A pool that is not at the release in one way, and the message about it.
 #[test]
 fn required_pool_is_at_the_release_only_when_all_holds() {
     assert_eq!(Case::new().shortfall(), None);

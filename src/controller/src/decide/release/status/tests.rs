@@ -74,7 +74,7 @@ fn made(
 }
 
 /// Version, then each condition.
-fn said(status: &ClusterOperatorStatus) -> Vec<String> {
+fn summary(status: &ClusterOperatorStatus) -> Vec<String> {
     let version = status.version("operator").unwrap_or("none").to_owned();
     let conditions = status.conditions.iter().map(|one| {
         let text = format!(
@@ -88,7 +88,7 @@ fn said(status: &ClusterOperatorStatus) -> Vec<String> {
 
 const AVAILABLE: &str = "Available=True AsExpected: Cluster has deployed";
 
-/// Version before, progress, pools; and what is said.
+/// Version before, progress, pools; and the expected summary.
 type Case = (
     Option<&'static str>,
     ReleaseProgress,
@@ -97,7 +97,7 @@ type Case = (
 );
 
 #[test]
-fn each_state_on_the_way_to_a_release_is_said() {
+fn each_state_on_the_way_to_a_release_is_reported() {
     use ReleaseStep::{MachineConfigDaemon, RequiredPools};
     let table: [Case; 5] = [
         (
@@ -124,7 +124,7 @@ fn each_state_on_the_way_to_a_release_is_said() {
                 "Upgradeable=True AsExpected".into(),
             ],
         ),
-        // Counts are not behind yet: what is waited for is said in their place.
+        // No pool is behind by its counts: the message names what is waited for.
         (
             Some("1.0.0"),
             waiting(RequiredPools),
@@ -167,7 +167,7 @@ fn each_state_on_the_way_to_a_release_is_said() {
 }
 
 #[test]
-fn each_state_at_a_release_is_said() {
+fn each_state_at_a_release_is_reported() {
     use ReleaseStep::MachineConfigDaemon;
     let table: [Case; 3] = [
         (
@@ -215,7 +215,7 @@ fn each_state_at_a_release_is_said() {
 fn check(table: &[Case]) {
     for (number, (reported, progress, pools, expected)) in table.iter().enumerate() {
         let status = made(&at(*reported), progress, pools);
-        assert_eq!(said(&status), *expected, "{number}");
+        assert_eq!(summary(&status), *expected, "{number}");
     }
 }
 

@@ -97,7 +97,7 @@ impl Scene {
         })
     }
 
-    fn said(&self) -> String {
+    fn summary(&self) -> String {
         match self.next() {
             NextStep::Configure(_) => "configure".to_owned(),
             NextStep::Complete(_) => "complete".to_owned(),
@@ -212,10 +212,10 @@ fn daemons_come_before_the_os_and_pools_come_last() {
     ];
     for (number, (mut scene, change, expected)) in table.into_iter().enumerate() {
         change(&mut scene);
-        let said = scene.said();
+        let summary = scene.summary();
         assert!(
-            said.starts_with(expected),
-            "{number}: {said}, not {expected}"
+            summary.starts_with(expected),
+            "{number}: {summary}, not {expected}"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! What is said of operators, nodes and alerts under an update.
+//! Findings of operators, nodes and alerts under an update.
 
 use serde_json::json;
 
@@ -59,16 +59,16 @@ fn migrating() -> ClusterSnapshot {
 fn a_migration_to_several_architectures_has_no_estimate_and_counts_configurations() {
     let mut cluster = migrating();
     cluster.record = Some(record(&cluster, &[600]));
-    let said = text(&cluster, StatusDetails::None);
+    let shown = text(&cluster, StatusDetails::None);
     let target = &cluster.version.list("/status/history")[0]["version"];
     let target = target.as_str().unwrap().to_owned();
     for part in [
         &format!("Target Version:  {target} to Multi-Architecture\n"),
         "(Est. Time Remaining: N/A for Multi-Architecture Migration)\n",
     ] {
-        assert!(said.contains(part), "{part}\n{said}");
+        assert!(shown.contains(part), "{part}\n{shown}");
     }
-    assert!(!said.contains("All done in"), "{said}");
+    assert!(!shown.contains("All done in"), "{shown}");
     let updated = |cluster: &ClusterSnapshot| {
         let status = UpgradeStatus::new(cluster, now(cluster)).unwrap();
         let pools = status.pools.iter();
@@ -82,7 +82,7 @@ fn a_migration_to_several_architectures_has_no_estimate_and_counts_configuration
     set(&mut cluster.version, "Progressing", "False");
     assert_eq!(updated(&cluster), (1, true));
     assert!(!text(&cluster, StatusDetails::None).contains("successfully updated"));
-    // The same image, of a mirror, is an update that was asked for again.
+    // The same image, of a mirror, is an update that was requested again.
     let history = &mut cluster.version.0["status"]["history"];
     let image = history[0]["image"].as_str().unwrap();
     let (_, digest) = image.split_once('@').unwrap();
@@ -94,10 +94,10 @@ fn a_migration_to_several_architectures_has_no_estimate_and_counts_configuration
 fn an_operator_of_a_migration_is_not_updated_while_it_moves() {
     let mut cluster = migrating();
     set(&mut cluster.operators[3], "Progressing", "True");
-    let said = text(&cluster, StatusDetails::None);
+    let shown = text(&cluster, StatusDetails::None);
     assert!(
-        said.contains("(32 operators updated, 1 updating, 0 waiting)"),
-        "{said}"
+        shown.contains("(32 operators updated, 1 updating, 0 waiting)"),
+        "{shown}"
     );
 }
 
@@ -149,16 +149,16 @@ fn an_update_that_stalled_by_time_alone_needs_attention() {
     }
     let status = UpgradeStatus::new(&cluster, at).unwrap();
     assert!(status.needs_attention());
-    let said = status.text(StatusDetails::None);
+    let shown = status.text(StatusDetails::None);
     assert!(
-        said.starts_with("Stalled: Update takes longer than expected: estimate duration was "),
-        "{said}"
+        shown.starts_with("Stalled: Update takes longer than expected: estimate duration was "),
+        "{shown}"
     );
     assert!(
-        said.contains("Warning   Update Stalled   Update takes longer"),
-        "{said}"
+        shown.contains("Warning   Update Stalled   Update takes longer"),
+        "{shown}"
     );
-    assert!(!said.contains("proceeding well"), "{said}");
+    assert!(!shown.contains("proceeding well"), "{shown}");
 }
 
 #[test]
@@ -187,8 +187,8 @@ fn the_age_of_an_update_that_proceeds_well_has_its_seconds() {
         }
     }
     let status = UpgradeStatus::new(&cluster, at).unwrap();
-    let said = status.text(StatusDetails::None);
-    assert!(said.contains("\n21m29s   Info"), "{said}");
+    let shown = status.text(StatusDetails::None);
+    assert!(shown.contains("\n21m29s   Info"), "{shown}");
 }
 
 #[test]
@@ -202,15 +202,15 @@ fn an_operator_that_is_unavailable_and_degraded_has_both_findings() {
           "message": "first\nsecond" },
     ]);
     let name = cluster.operators[0].name().to_owned();
-    let said = text(&cluster, StatusDetails::None);
+    let shown = text(&cluster, StatusDetails::None);
     for part in [
-        // Since when is not known, and it is not taken for new.
+        // It has no time, and it is not taken for new.
         format!(
             "-       Warning   API Availability   Cluster Operator {name} is unavailable (Gone)\n"
         ),
         format!("50m     Error     API Availability   Cluster Operator {name} is degraded\n"),
     ] {
-        assert!(said.contains(&part), "{part}\n{said}");
+        assert!(shown.contains(&part), "{part}\n{shown}");
     }
     let details = text(&cluster, StatusDetails::Health);
     assert!(
@@ -241,8 +241,8 @@ fn alerts_with_few_annotations_are_shown_with_their_names() {
     ] } }));
     let status = UpgradeStatus::new(&cluster, at).unwrap();
     assert!(status.needs_attention());
-    let said = status.text(StatusDetails::Health);
-    let messages: Vec<&str> = said
+    let shown = status.text(StatusDetails::Health);
+    let messages: Vec<&str> = shown
         .lines()
         .filter(|line| line.starts_with("Message: "))
         .collect();
@@ -262,7 +262,7 @@ fn alerts_with_few_annotations_are_shown_with_their_names() {
         "  Description: When alert Timeless began is not known. The alert description is: D\n",
         "  Reference:   https://r\n",
     ] {
-        assert!(said.contains(part), "{part}\n{said}");
+        assert!(shown.contains(part), "{part}\n{shown}");
     }
 }
 
@@ -287,15 +287,15 @@ fn nodes_say_why_they_are_unavailable_and_details_have_their_names() {
     three.0["metadata"]["annotations"][annotation::STATE] = "Degraded".into();
     three.0["metadata"]["annotations"][annotation::REASON] =
         format!("{name}: disk\nis full").into();
-    let said = text(&cluster, StatusDetails::None);
+    let shown = text(&cluster, StatusDetails::None);
     for part in [
         "   Unavailable   Pending   ?             ?     Machine Config Daemon has not reported the node's configuration\n",
         "   Unavailable   Updated   4.15.0-ec.2   -     Node is marked unschedulable\n",
         "   Degraded      Pending   4.14.1        ?     <node>: disk...\n",
     ] {
-        assert!(said.contains(part), "{part}\n{said}");
+        assert!(shown.contains(part), "{part}\n{shown}");
     }
-    let said = text(&cluster, StatusDetails::Health);
+    let shown = text(&cluster, StatusDetails::Health);
     let description = format!("  Description: {name}: disk\n               , is full\n");
-    assert!(said.contains(&description), "{said}");
+    assert!(shown.contains(&description), "{shown}");
 }

@@ -1,4 +1,4 @@
-//! The release that is asked for.
+//! The transitions of the requested release.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -6,23 +6,23 @@ use std::sync::Arc;
 use api::config::Release;
 
 use super::command::{ReleaseCommand, ReleaseCommands, ReleaseTask, ReleaseWait};
-use super::{AppliedRelease, Asked, ReleaseOnDisk, ReleaseStage, ReleaseState, Step};
+use super::{AppliedRelease, ReleaseOnDisk, ReleaseStage, ReleaseState, SpecRead, Step};
 use crate::acceptance::{Refusal, RequestedRelease, RetrievedRelease, TargetRelease, VersionEvent};
 use crate::validation::WantedRelease;
 
-/// The ClusterVersion was read. `before` is what was asked for until now.
+/// The ClusterVersion was read. `before` is the request until now.
 pub(super) fn turn(
     applied: AppliedRelease,
     before: Option<RequestedRelease>,
-    asked: Asked,
+    spec: SpecRead,
 ) -> Step {
-    let Asked {
+    let SpecRead {
         wanted,
         own,
         is_forced,
         generation,
         has_completed,
-    } = asked;
+    } = spec;
     let image = match &wanted {
         WantedRelease::Own => &own.image,
         WantedRelease::Other(release) => &release.image,

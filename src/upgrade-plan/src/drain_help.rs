@@ -1,9 +1,10 @@
 //! Help for drains that are stuck: which pods of a node are removed by force, and when.
 //!
 //! Values in, actions out. The daemon evicts; what its evictions do not remove in time is removed
-//! here, one kind of pods after the other. A pod is asked to end first. It is removed without being
-//! asked only where its kubelet has had its time, or where a person says that the node is off: as
-//! long as a kubelet that is cut off may still run a pod, its successor must not start.
+//! here, one kind of pods after the other. A pod is deleted with its grace period first. It is
+//! removed without one only where its kubelet has had its time, or where a person says that the
+//! node is off: as long as a kubelet that is cut off may still run a pod, its successor must not
+//! start.
 //!
 //! - [`lease`]: who removes them
 
@@ -17,7 +18,7 @@ use crate::node_view::{DrainStart, UpgradeNode};
 
 /// A pod on a node that is drained.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeptPod {
+pub struct StuckPod {
     /// Namespace.
     pub namespace: String,
     /// Name.
@@ -34,8 +35,8 @@ pub struct KeptPod {
     pub has_budget: bool,
 }
 
-/// A pod outlives its grace period so long before it is removed without being asked: longer than
-/// Kubernetes takes to notice that a kubelet is gone (50 s).
+/// A pod outlives its grace period so long before it is removed without one: longer than Kubernetes
+/// takes to notice that a kubelet is gone (50 s).
 const OUTLIVED: SignedDuration = SignedDuration::from_secs(60);
 
 /// How long drains may take.
@@ -80,7 +81,7 @@ pub enum ForcedRemoval {
 /// What may be done to the pods of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RemovalRight {
-    /// Its kubelet works: pods are asked to end, and what outlives that is removed.
+    /// Its kubelet works: pods get their grace period, and what outlives that is removed.
     Ask,
     /// A person says that it is off: nothing of them runs any more.
     Force,
@@ -162,8 +163,8 @@ impl DrainStrategy {
         }
     }
 
-    /// Whether a pod of its kind had its time: to be asked is due at once.
-    fn is_ripe(self, pod: &KeptPod, right: RemovalRight, now: Timestamp) -> bool {
+    /// Whether a pod of its kind had its time: a deletion with a grace period is due at once.
+    fn is_ripe(self, pod: &StuckPod, right: RemovalRight, now: Timestamp) -> bool {
         let is_outlived = || {
             let ends = pod.ends.filter(|_| pod.is_terminating);
             ends.is_some_and(|ends| now.duration_since(ends) > OUTLIVED)
@@ -189,7 +190,7 @@ impl DrainStrategy {
     }
 
     /// Whether a pod is of its kind.
-    pub const fn is_for(self, pod: &KeptPod) -> bool {
+    pub const fn is_for(self, pod: &StuckPod) -> bool {
         match self {
             Self::Delete => !pod.has_budget && !pod.is_terminating,
             Self::DefaultFinalizer => !pod.has_budget && pod.has_finalizers,
@@ -208,10 +209,10 @@ impl DrainStrategy {
 /// Pods that are removed now, in order, from a node whose drain has lasted for `elapsed`.
 pub fn due<'a>(
     limits: &DrainLimits,
-    pods: &'a [KeptPod],
+    pods: &'a [StuckPod],
     (right, elapsed): (RemovalRight, SignedDuration),
     now: Timestamp,
-) -> Vec<(DrainStrategy, &'a KeptPod)> {
+) -> Vec<(DrainStrategy, &'a StuckPod)> {
     let due = DrainStrategy::ALL
         .into_iter()
         .filter(|strategy| elapsed > strategy.wait(limits));
@@ -234,7 +235,7 @@ pub fn is_any_due(limits: &DrainLimits, elapsed: SignedDuration) -> bool {
 /// `nodeDrain.timeOut`.
 pub fn has_failed(
     limits: &DrainLimits,
-    pods: &[KeptPod],
+    pods: &[StuckPod],
     is_helped: bool,
     elapsed: SignedDuration,
 ) -> bool {
@@ -267,8 +268,8 @@ mod tests {
         expected: SignedDuration::from_mins(8),
     };
 
-    fn pod(has_budget: bool, is_terminating: bool, has_finalizers: bool) -> KeptPod {
-        KeptPod {
+    fn pod(has_budget: bool, is_terminating: bool, has_finalizers: bool) -> StuckPod {
+        StuckPod {
             namespace: "shop".to_owned(),
             name: "web".to_owned(),
             uid: "1".to_owned(),
@@ -283,19 +284,19 @@ mod tests {
         SignedDuration::from_mins(minutes)
     }
 
-    fn names(due: &[(DrainStrategy, &KeptPod)]) -> Vec<&'static str> {
+    fn names(due: &[(DrainStrategy, &StuckPod)]) -> Vec<&'static str> {
         due.iter().map(|(strategy, _)| strategy.as_str()).collect()
     }
 
     #[test]
     fn nothing_is_removed_from_a_node_that_may_still_run_its_pods() {
-        let known = DrainStart::At(at(0));
+        let begun = DrainStart::At(at(0));
         let table = [
-            (true, false, known, Ok((Ask, mins(99)))),
+            (true, false, begun, Ok((Ask, mins(99)))),
             // The taint counts where its kubelet is silent.
-            (true, true, known, Ok((Ask, mins(99)))),
-            (false, true, known, Ok((Force, mins(99)))),
-            (false, false, known, Err(DrainHold::NotReady)),
+            (true, true, begun, Ok((Ask, mins(99)))),
+            (false, true, begun, Ok((Force, mins(99)))),
+            (false, false, begun, Err(DrainHold::NotReady)),
             (false, false, DrainStart::Unknown, Err(DrainHold::NotReady)),
             (
                 true,
@@ -330,7 +331,7 @@ mod tests {
 
     #[test]
     fn pod_that_was_asked_to_end_is_removed_only_if_it_outlives_its_grace_period() {
-        let ending = |ends: Option<i64>, has_finalizers| KeptPod {
+        let ending = |ends: Option<i64>, has_finalizers| StuckPod {
             ends: ends.map(at),
             ..pod(false, true, has_finalizers)
         };

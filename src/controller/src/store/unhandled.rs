@@ -1,5 +1,5 @@
-//! Kinds that nothing here handles, watched to leave alone what another controller does, and to
-//! say what has no effect. A cluster may lack them.
+//! Watches kinds that Slipway does not implement (image mode, pinned images). Their pools are left
+//! alone and reported `Unsupported`. A cluster may lack these kinds.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -17,14 +17,14 @@ use serde::de::DeserializeOwned;
 use crate::work::Work;
 
 /// An object as it is watched, and what it asks for.
-pub trait Asking:
+pub trait UnhandledKind:
     Resource<DynamicType = ()> + Clone + fmt::Debug + DeserializeOwned + Send + 'static
 {
     /// Reads what it asks for, and of which pools.
     fn read(self) -> UnhandledObject;
 }
 
-impl Asking for PartialObjectMeta<MachineOSConfig> {
+impl UnhandledKind for PartialObjectMeta<MachineOSConfig> {
     fn read(self) -> UnhandledObject {
         // The API demands that it has the name of its pool.
         let pool = self.metadata.name.clone().unwrap_or_default();
@@ -32,7 +32,7 @@ impl Asking for PartialObjectMeta<MachineOSConfig> {
     }
 }
 
-impl Asking for PartialObjectMeta<MachineOSBuild> {
+impl UnhandledKind for PartialObjectMeta<MachineOSBuild> {
     fn read(self) -> UnhandledObject {
         let label = |key| self.metadata.labels.as_ref()?.get(key).cloned();
         let owner = || {
@@ -45,7 +45,7 @@ impl Asking for PartialObjectMeta<MachineOSBuild> {
     }
 }
 
-impl Asking for PartialObjectMeta<PinnedImageSet> {
+impl UnhandledKind for PartialObjectMeta<PinnedImageSet> {
     fn read(self) -> UnhandledObject {
         let labels = self.metadata.labels.clone().unwrap_or_default();
         object::<PinnedImageSet>(self.metadata, Ask::Setting, Scope::Labels(labels))
@@ -66,7 +66,7 @@ fn object<K: Resource<DynamicType = ()>>(
     }
 }
 
-/// The name of a kind whose code knows it.
+/// The name of a kind, where its type has a fixed one.
 fn kind<K: Resource<DynamicType = ()>>() -> &'static str {
     match K::kind(&()) {
         std::borrow::Cow::Borrowed(kind) => kind,
@@ -76,9 +76,9 @@ fn kind<K: Resource<DynamicType = ()>>() -> &'static str {
 
 /// The kind of the object `O`.
 #[derive(Debug)]
-pub struct Foreign<O>(PhantomData<fn() -> O>);
+pub struct Unhandled<O>(PhantomData<fn() -> O>);
 
-impl<O: Asking> CachedKind for Foreign<O> {
+impl<O: UnhandledKind> CachedKind for Unhandled<O> {
     type Entry = UnhandledObject;
 
     fn name(entry: &UnhandledObject) -> &str {
@@ -96,7 +96,7 @@ impl<O: Asking> CachedKind for Foreign<O> {
     }
 }
 
-impl<O: Asking> Watched for Foreign<O> {
+impl<O: UnhandledKind> Watched for Unhandled<O> {
     type Object = O;
 
     const FORM: WatchForm<UnhandledObject> = WatchForm::Metadata;
@@ -108,16 +108,16 @@ impl<O: Asking> Watched for Foreign<O> {
 
 /// Their caches. Its clones are one.
 #[derive(Debug, Clone, Default)]
-pub struct ForeignCaches {
+pub struct UnhandledCaches {
     /// `MachineOSConfigs`, by their metadata.
-    pub os_configs: Cache<Foreign<PartialObjectMeta<MachineOSConfig>>>,
+    pub os_configs: Cache<Unhandled<PartialObjectMeta<MachineOSConfig>>>,
     /// `MachineOSBuilds`, by their metadata.
-    pub os_builds: Cache<Foreign<PartialObjectMeta<MachineOSBuild>>>,
+    pub os_builds: Cache<Unhandled<PartialObjectMeta<MachineOSBuild>>>,
     /// `PinnedImageSets`, by their metadata.
-    pub pinned_sets: Cache<Foreign<PartialObjectMeta<PinnedImageSet>>>,
+    pub pinned_sets: Cache<Unhandled<PartialObjectMeta<PinnedImageSet>>>,
 }
 
-impl ForeignCaches {
+impl UnhandledCaches {
     /// Has the operator watch them. They are few, and seldom change.
     pub fn watch(&self, operator: Operator<Work>) -> Operator<Work> {
         let all = |_: Option<&UnhandledObject>, _: Option<&UnhandledObject>| Wake::All;
@@ -127,9 +127,9 @@ impl ForeignCaches {
             .watch(&self.pinned_sets, WatchScope::cluster().optional(), all)
     }
 
-    /// What is known now.
-    pub fn tables(&self) -> ForeignTables {
-        ForeignTables {
+    /// The cached objects.
+    pub fn tables(&self) -> UnhandledTables {
+        UnhandledTables {
             os_configs: self.os_configs.table(),
             os_builds: self.os_builds.table(),
             pinned_sets: self.pinned_sets.table(),
@@ -137,15 +137,15 @@ impl ForeignCaches {
     }
 }
 
-/// What is known of them at one moment. Cheap to clone.
+/// The cached objects at one moment. Cheap to clone.
 #[derive(Debug, Clone, Default)]
-pub struct ForeignTables {
-    pub(crate) os_configs: Table<Foreign<PartialObjectMeta<MachineOSConfig>>>,
-    os_builds: Table<Foreign<PartialObjectMeta<MachineOSBuild>>>,
-    pinned_sets: Table<Foreign<PartialObjectMeta<PinnedImageSet>>>,
+pub struct UnhandledTables {
+    pub(crate) os_configs: Table<Unhandled<PartialObjectMeta<MachineOSConfig>>>,
+    os_builds: Table<Unhandled<PartialObjectMeta<MachineOSBuild>>>,
+    pinned_sets: Table<Unhandled<PartialObjectMeta<PinnedImageSet>>>,
 }
 
-impl ForeignTables {
+impl UnhandledTables {
     /// All objects, by kind and name.
     pub fn objects(&self) -> impl Iterator<Item = &UnhandledObject> {
         let configs = self.os_configs.values().chain(self.os_builds.values());

@@ -1,4 +1,4 @@
-//! Requests of the version operator, and what it remembers of their answers.
+//! Requests of the version operator, and what it remembers of their responses.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -34,17 +34,17 @@ const GONE_READS: usize = 10;
 
 /// Requests, and what was applied.
 #[derive(Debug)]
-pub struct Hands {
+pub struct ObjectRequests {
     access: Arc<Access>,
     applier: Applier,
-    known: Mutex<HashMap<ObjectId, Known>>,
+    applied: Mutex<HashMap<ObjectId, LastApplied>>,
     /// Objects that failed for good.
-    condemned: Mutex<HashSet<ObjectId>>,
+    permanently_failed: Mutex<HashSet<ObjectId>>,
 }
 
 /// An object as it was after the last apply.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Known {
+struct LastApplied {
     /// Of what was applied.
     key: u64,
     version: String,
@@ -105,14 +105,14 @@ impl Listings {
     }
 }
 
-impl Hands {
+impl ObjectRequests {
     /// Acts as this identity.
     pub fn new(access: Arc<Access>) -> Self {
         Self {
             applier: Applier::new(Arc::clone(&access), MANAGER),
             access,
-            known: Mutex::default(),
-            condemned: Mutex::default(),
+            applied: Mutex::default(),
+            permanently_failed: Mutex::default(),
         }
     }
 
@@ -142,23 +142,23 @@ impl Hands {
 
     /// Whether an object has to be applied. `key` stands for what is to be applied.
     pub fn need(&self, id: &ObjectId, key: u64, head: Option<&ObjectHead>) -> Need {
-        let known = self.known();
-        let (Some(known), Some(head)) = (known.get(id), head) else {
+        let applied = self.applied();
+        let (Some(last), Some(head)) = (applied.get(id), head) else {
             return Need::Apply;
         };
-        if known.key != key {
+        if last.key != key {
             return Need::Apply;
         }
-        if known.version == head.resource_version {
-            return if known.is_ready {
+        if last.version == head.resource_version {
+            return if last.is_ready {
                 Need::Nothing
             } else {
                 Need::Health
             };
         }
         // Its status has changed, and nothing that is applied.
-        let is_counted = head.generation.is_some() && head.generation == known.generation;
-        if is_counted && known.metadata == metadata_hash(head) {
+        let is_counted = head.generation.is_some() && head.generation == last.generation;
+        if is_counted && last.metadata == metadata_hash(head) {
             Need::Health
         } else {
             Need::Apply
@@ -175,27 +175,27 @@ impl Hands {
 
     /// Whether the same was applied before: then another writer has changed it.
     pub fn was_applied(&self, id: &ObjectId, key: u64) -> bool {
-        self.known().get(id).is_some_and(|known| known.key == key)
+        self.applied().get(id).is_some_and(|last| last.key == key)
     }
 
     /// Remembers an object that was applied, or read.
     pub fn remember(&self, id: &ObjectId, key: u64, object: &Value, is_ready: bool) {
         let head = object.get("metadata").cloned().unwrap_or_default();
-        // An answer without metadata is remembered as one that no list has.
+        // A response without metadata is remembered as one that no list has.
         let head: ObjectHead = serde_json::from_value(head).unwrap_or_default();
         self.remember_head(id, key, head, is_ready);
     }
 
     /// Remembers an object by its metadata.
     pub fn remember_head(&self, id: &ObjectId, key: u64, head: ObjectHead, is_ready: bool) {
-        let known = Known {
+        let last = LastApplied {
             key,
             metadata: metadata_hash(&head),
             version: head.resource_version,
             generation: head.generation,
             is_ready,
         };
-        self.known().insert(id.clone(), known);
+        self.applied().insert(id.clone(), last);
     }
 
     /// Applies an object: our fields are set, also those that others own.
@@ -206,7 +206,7 @@ impl Hands {
         self.applier.apply_at(path, object, Ownership::Take).await
     }
 
-    /// Does the same where nothing but the metadata of the answer is read.
+    /// Does the same where nothing but the metadata of the response is read.
     ///
     /// # Errors
     /// What came of the request.
@@ -232,8 +232,8 @@ impl Hands {
     ) -> Result<Value, ApplyError> {
         let path = format!("{path}?dryRun=All&fieldManager={MANAGER}&force=true");
         let body = RequestBody::Apply(object);
-        let answer = self.access.send(Method::PATCH, &path, body).await;
-        answer.map_err(|source| request_error(id, source))
+        let response = self.access.send(Method::PATCH, &path, body).await;
+        response.map_err(|source| request_error(id, source))
     }
 
     /// Changes an object by a merge patch.
@@ -248,9 +248,9 @@ impl Hands {
     ) -> Result<Value, ApplyError> {
         let path = format!("{path}?fieldManager={MANAGER}");
         let body = RequestBody::MergePatch(change);
-        let answer = self.access.send::<PlainObject>(Method::PATCH, &path, body);
-        let answer = answer.await.map(|PlainObject(object)| object);
-        answer.map_err(|source| request_error(id, source))
+        let response = self.access.send::<PlainObject>(Method::PATCH, &path, body);
+        let response = response.await.map(|PlainObject(object)| object);
+        response.map_err(|source| request_error(id, source))
     }
 
     /// Makes an object that may exist already. True if it was made.
@@ -275,9 +275,9 @@ impl Hands {
     /// # Errors
     /// What came of the request.
     pub async fn read(&self, id: &ObjectId, path: &str) -> Result<Value, ApplyError> {
-        let answer = self.access.get::<PlainObject>(path).await;
-        let answer = answer.map(|PlainObject(object)| object);
-        answer.map_err(|source| request_error(id, source))
+        let response = self.access.get::<PlainObject>(path).await;
+        let response = response.map(|PlainObject(object)| object);
+        response.map_err(|source| request_error(id, source))
     }
 
     /// Requests the removal of an object.
@@ -292,7 +292,7 @@ impl Hands {
     /// Removes an object and waits until it is gone, so that another one can take its place.
     ///
     /// # Errors
-    /// What came of a request; the last answer where the object stays.
+    /// What came of a request; the last response where the object stays.
     pub async fn clear(&self, id: &ObjectId, path: &str) -> Result<(), ApplyError> {
         self.delete(id, path).await?;
         let mut last = Ok(());
@@ -307,19 +307,19 @@ impl Hands {
         last
     }
 
-    /// Notes that an object has failed for good: it is made anew when its turn comes again.
-    pub fn condemn(&self, id: &ObjectId) {
-        self.condemned().insert(id.clone());
+    /// Notes that an object has failed for good: it is recreated when its turn comes again.
+    pub fn mark_failed(&self, id: &ObjectId) {
+        self.permanently_failed().insert(id.clone());
     }
 
-    /// Whether it was noted. Asks once.
-    pub fn is_condemned(&self, id: &ObjectId) -> bool {
-        self.condemned().remove(id)
+    /// Whether it was noted; the note goes.
+    pub fn take_failed(&self, id: &ObjectId) -> bool {
+        self.permanently_failed().remove(id)
     }
 
-    fn condemned(&self) -> MutexGuard<'_, HashSet<ObjectId>> {
+    fn permanently_failed(&self) -> MutexGuard<'_, HashSet<ObjectId>> {
         // Nothing panics while it is held; a poisoned lock still holds whole values.
-        self.condemned
+        self.permanently_failed
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
@@ -366,9 +366,9 @@ impl Hands {
         }
     }
 
-    fn known(&self) -> MutexGuard<'_, HashMap<ObjectId, Known>> {
+    fn applied(&self) -> MutexGuard<'_, HashMap<ObjectId, LastApplied>> {
         // Nothing panics while it is held; a poisoned lock still holds whole values.
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.applied.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -397,7 +397,7 @@ mod tests {
     #[tokio::test]
     async fn object_is_applied_again_only_if_something_applied_has_changed() {
         let (_script, client) = apimock::Script::start(vec![]);
-        let hands = Hands::new(Arc::new(Access::of_client(client)));
+        let requests = ObjectRequests::new(Arc::new(Access::of_client(client)));
         let id = ObjectId {
             group: "apps".to_owned(),
             kind: "Deployment".to_owned(),
@@ -409,20 +409,20 @@ mod tests {
             serde_json::from_value(object["metadata"].clone()).unwrap()
         };
         let applied = object("5", 2, json!({ "a": "b" }));
-        assert_eq!(hands.need(&id, 1, Some(&head(&applied))), Need::Apply);
-        hands.remember(&id, 1, &applied, true);
-        let need = |key, object: Value| hands.need(&id, key, Some(&head(&object)));
+        assert_eq!(requests.need(&id, 1, Some(&head(&applied))), Need::Apply);
+        requests.remember(&id, 1, &applied, true);
+        let need = |key, object: Value| requests.need(&id, key, Some(&head(&object)));
         assert_eq!(need(1, applied.clone()), Need::Nothing);
         assert_eq!(need(2, applied.clone()), Need::Apply);
-        assert_eq!(hands.need(&id, 1, None), Need::Apply);
+        assert_eq!(requests.need(&id, 1, None), Need::Apply);
         assert_eq!(need(1, object("6", 2, json!({ "a": "b" }))), Need::Health);
         assert_eq!(need(1, object("6", 3, json!({ "a": "b" }))), Need::Apply);
         assert_eq!(need(1, object("6", 2, json!({ "a": "c" }))), Need::Apply);
-        hands.remember(&id, 1, &applied, false);
+        requests.remember(&id, 1, &applied, false);
         assert_eq!(need(1, applied), Need::Health);
         // A kind that counts no generations.
         let plain = json!({ "metadata": { "name": "d", "resourceVersion": "5" } });
-        hands.remember(&id, 1, &plain, true);
+        requests.remember(&id, 1, &plain, true);
         let mut changed = plain.clone();
         changed["metadata"]["resourceVersion"] = json!("6");
         assert_eq!(need(1, plain), Need::Nothing);

@@ -36,7 +36,7 @@ const MONITORING: (&str, &str) = ("openshift-monitoring", "https:thanos-querier:
 const ACCEPT_RISKS: &str = "spec.desiredUpdate.acceptRisks";
 
 /// Access to a cluster.
-pub(crate) struct ClusterHands {
+pub(crate) struct ClusterRequests {
     access: Access,
 }
 
@@ -46,7 +46,7 @@ struct Listed {
     items: Vec<ClusterObject>,
 }
 
-impl ClusterHands {
+impl ClusterRequests {
     /// With the kubeconfig that is named, or that is where tools keep it.
     ///
     /// # Errors
@@ -263,12 +263,12 @@ mod tests {
         let calls =
             [dry, object].map(|path| Call::patch(&path, patch.clone(), Reply::ok(json!({}))));
         let (script, client) = Script::start(calls.to_vec());
-        let hands = ClusterHands {
+        let requests = ClusterRequests {
             access: Access::of_client(client),
         };
         let sent = async {
-            hands.patch_version(&patch, true).await?;
-            hands.patch_version(&patch, false).await
+            requests.patch_version(&patch, true).await?;
+            requests.patch_version(&patch, false).await
         };
         script.drive(sent).await.unwrap();
     }

@@ -9,11 +9,11 @@ use cluster::events::Severity;
 
 use super::errors::DrainError;
 use super::{Pass, UpgradeOperator};
-use crate::kept_pods::read_pods;
+use crate::stuck_pods::read_pods;
 use upgrade_plan::capacity;
-use upgrade_plan::node_keeper::KeptPod;
-use upgrade_plan::node_keeper::lease::{HOLDER, LeaseStep, lease_step};
-use upgrade_plan::node_keeper::{self, DrainHold, DrainLimits, DrainStrategy, RemovalRight};
+use upgrade_plan::drain_help::StuckPod;
+use upgrade_plan::drain_help::lease::{HOLDER, LeaseStep, lease_step};
+use upgrade_plan::drain_help::{self, DrainHold, DrainLimits, DrainStrategy, RemovalRight};
 use upgrade_plan::node_view::{DrainStart, UpgradeNode};
 use upgrade_plan::notice::NoticeState;
 
@@ -38,7 +38,7 @@ struct HelpedDrain<'a> {
 
 impl UpgradeOperator {
     /// Helps the drains of an upgrade that is under way. Names of nodes whose drain has failed.
-    pub(super) async fn keep_nodes(&self, pass: &mut Pass) -> Vec<String> {
+    pub(super) async fn help_drains(&self, pass: &mut Pass) -> Vec<String> {
         let limits = pass.drain_limits();
         let nodes: Vec<Arc<UpgradeNode>> = self.caches.nodes.table().values().cloned().collect();
         let is_there = |name: &String| nodes.iter().any(|node| node.name == *name);
@@ -46,7 +46,7 @@ impl UpgradeOperator {
         self.announce_forced(pass).await;
         let mut failed = Vec::new();
         for node in nodes {
-            match self.keep_node(pass, &node, &limits).await {
+            match self.help_drain(pass, &node, &limits).await {
                 Ok(false) => {}
                 Ok(true) => failed.push(node.name.clone()),
                 Err(error) => {
@@ -77,7 +77,7 @@ impl UpgradeOperator {
     }
 
     /// Helps the drain of a machine that is taken away. Whether it has failed.
-    pub(super) async fn keep_machine(
+    pub(super) async fn help_machine(
         &self,
         pass: &mut Pass,
         machine: &serde_json::Value,
@@ -110,7 +110,7 @@ impl UpgradeOperator {
     }
 
     /// Whether the node's drain has failed.
-    async fn keep_node(
+    async fn help_drain(
         &self,
         pass: &mut Pass,
         node: &UpgradeNode,
@@ -145,9 +145,9 @@ impl UpgradeOperator {
         };
         let is_due = since.is_none_or(|since| {
             let elapsed = pass.now.duration_since(since);
-            node_keeper::is_any_due(limits, elapsed)
+            drain_help::is_any_due(limits, elapsed)
         });
-        let right = node_keeper::right(node, start, pass.now);
+        let right = drain_help::right(node, start, pass.now);
         self.hold(pass, drain, right.err().filter(|_| is_due));
         let Ok((right, elapsed)) = right else {
             self.step_drain(drain, false, pass).await?;
@@ -160,7 +160,7 @@ impl UpgradeOperator {
         let pods = self.requests.pods_of(&node.name).await?;
         let budgets = self.requests.budgets().await?;
         let pods = read_pods(&pods, &budgets, &pass.config.ignored_drains, since);
-        let due = node_keeper::due(limits, &pods, (right, elapsed), pass.now);
+        let due = drain_help::due(limits, &pods, (right, elapsed), pass.now);
         let step = self.step_drain(drain, !due.is_empty(), pass).await?;
         let mut faults = Vec::new();
         if matches!(step, LeaseStep::Act | LeaseStep::Renew) {
@@ -171,7 +171,7 @@ impl UpgradeOperator {
             }
         }
         if faults.is_empty() {
-            Ok(node_keeper::has_failed(limits, &pods, true, elapsed))
+            Ok(drain_help::has_failed(limits, &pods, true, elapsed))
         } else {
             Err(DrainError::Several(faults))
         }
@@ -223,7 +223,7 @@ impl UpgradeOperator {
         pass: &mut Pass,
         node: &UpgradeNode,
         (strategy, right): (DrainStrategy, RemovalRight),
-        pod: &KeptPod,
+        pod: &StuckPod,
     ) -> Result<(), DrainError> {
         let name = strategy.as_str();
         let removed = self.requests.remove_pod(pod, strategy.removal(right)).await;
@@ -280,8 +280,8 @@ impl UpgradeOperator {
             self.drains().held.remove(&key);
             return;
         };
-        let known = self.drains().held.insert(key, why);
-        if known != Some(why) {
+        let before = self.drains().held.insert(key, why);
+        if before != Some(why) {
             let text = hold_text(&node.name, why);
             tracing::warn!(node = node.name, reason = %why, "a drain that is stuck is not helped");
             let severity = Severity::Warning;

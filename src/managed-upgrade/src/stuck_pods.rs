@@ -10,7 +10,7 @@ use pool::selector::Selector;
 use regex::Regex;
 use serde::Deserialize as _;
 use serde_json::Value;
-use upgrade_plan::node_keeper::KeptPod;
+use upgrade_plan::drain_help::StuckPod;
 
 /// The pods of a node that may be removed, from objects. Spared are those that the node's daemon
 /// spares, and those that the settings (by namespace) or an annotation exempts. `since` is the
@@ -20,7 +20,7 @@ pub(crate) fn read_pods(
     budgets: &[Value],
     ignored: &[Regex],
     since: Option<Timestamp>,
-) -> Vec<KeptPod> {
+) -> Vec<StuckPod> {
     let kept = pods.iter().filter(|pod| {
         let annotations = pod.pointer("/metadata/annotations");
         let exempt = annotations.and_then(|all| all.get(annotation::NO_FORCED_DRAIN)?.as_str());
@@ -40,7 +40,7 @@ pub(crate) fn read_pods(
         let mut near = budgets
             .iter()
             .filter(|budget| text(budget, "/metadata/namespace") == namespace);
-        KeptPod {
+        StuckPod {
             name: text(pod, "/metadata/name"),
             uid: text(pod, "/metadata/uid"),
             is_terminating: pod.pointer("/metadata/deletionTimestamp").is_some(),
@@ -54,7 +54,7 @@ pub(crate) fn read_pods(
     .collect()
 }
 
-/// Whether the node's daemon leaves a pod alone in a drain, or it cannot be told whether it does.
+/// Whether the node's daemon leaves a pod alone in a drain, or it cannot be read whether it does.
 fn is_spared(pod: &Value, since: Option<Timestamp>) -> bool {
     let Ok(seen) = Pod::deserialize(pod) else {
         return true;
@@ -158,7 +158,7 @@ mod tests {
         let ignored = [Regex::new("^openshift-").unwrap()];
         let read = |budgets: &[Value]| {
             let found = read_pods(&pods, budgets, &ignored, Some(at(0)));
-            let shown = |pod: KeptPod| (pod.name, pod.has_budget);
+            let shown = |pod: StuckPod| (pod.name, pod.has_budget);
             found.into_iter().map(shown).collect::<Vec<_>>()
         };
         let names = |plain, other| {

@@ -1,4 +1,4 @@
-//! Answers that come late, and writes that the API server does not take.
+//! Responses that come late, and writes that the API server rejects.
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ fn refused() -> Reply {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_goes_in_the_middle_of_a_round_is_gone() {
-    let (store, mut calls, mut known, mut nodes, target) = round_of(3);
+async fn a_node_deleted_within_a_round_is_dropped() {
+    let (store, mut calls, mut pool, mut nodes, target) = round_of(3);
     let (watch, gone) = (store.clone(), NodeView::parse(read(&nodes[1])));
     let assign = patch(
         "/api/v1/nodes/n01",
@@ -35,7 +35,7 @@ async fn a_node_that_goes_in_the_middle_of_a_round_is_gone() {
     );
     calls.push(assign);
     let changes = status(&rolling(&target, &none_waits()), [2, 0, 0, 2, 0]);
-    calls.push(set_status(&mut known, &changes, "12"));
+    calls.push(set_status(&mut pool, &changes, "12"));
     reconciled_in(&store, calls, 1).await;
     let left = store.snapshot();
     let left: Vec<&str> = left.nodes.values().map(|node| node.name.as_str()).collect();
@@ -44,8 +44,8 @@ async fn a_node_that_goes_in_the_middle_of_a_round_is_gone() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pool_deleted_within_a_round_assigns_no_further_node() {
-    let (store, mut calls, known, mut nodes, target) = round_of(WRITES + 2);
-    let (watch, gone) = (store.clone(), Pool::parse(read(&known)));
+    let (store, mut calls, pool, mut nodes, target) = round_of(WRITES + 2);
+    let (watch, gone) = (store.clone(), Pool::parse(read(&pool)));
     let mut under_way = assignments(&mut nodes[..WRITES], &target);
     let first = under_way.remove(0);
     calls.push(first.meanwhile(move || watch.pools.apply(WatchEvent::Deleted(gone.clone()))));
@@ -58,7 +58,7 @@ async fn a_pool_deleted_within_a_round_assigns_no_further_node() {
 async fn a_rejected_assignment_is_named_and_delays_no_other_node() {
     let (mut cluster, sources, target) = settled();
     cluster.nodes = vec![node("n1", OLD), node("n2", OLD)];
-    let mut known = cluster.pools[0].clone();
+    let mut pool = cluster.pools[0].clone();
     let mut nodes = cluster.nodes.clone();
     let path = format!("{GROUP}/machineconfigpools/worker");
     let claim = claim_body("10", &target, &json!({ "n1": "5" }));
@@ -71,7 +71,7 @@ async fn a_rejected_assignment_is_named_and_delays_no_other_node() {
     let changes = status(&rolling(&target, &waiting), [2, 0, 0, 0, 0]);
     let calls = vec![
         list_sources(&sources),
-        patch(&path, &mut known, claim, "11"),
+        patch(&path, &mut pool, claim, "11"),
         assign(assign_body("5", &target)),
         // The taint of one is refused, and the other's is written all the same.
         assign(taint_body("5", &target)),
@@ -81,7 +81,7 @@ async fn a_rejected_assignment_is_named_and_delays_no_other_node() {
             taint_body("5", &target),
             "7",
         ),
-        set_status(&mut known, &changes, "12"),
+        set_status(&mut pool, &changes, "12"),
     ];
     let (_, results) = reconciled(&cluster, calls, 1).await;
     assert_eq!(results[1].1, None);
@@ -89,10 +89,10 @@ async fn a_rejected_assignment_is_named_and_delays_no_other_node() {
 
 #[tokio::test(start_paused = true)]
 async fn progress_is_not_reported_again_at_once() {
-    let (store, mut calls, mut known, mut nodes, target) = round_of(3);
+    let (store, mut calls, mut pool, mut nodes, target) = round_of(3);
     calls.extend(assignments(&mut nodes, &target));
     let changes = status(&rolling(&target, &none_waits()), [3, 0, 0, 3, 0]);
-    let report = set_status(&mut known, &changes, "12");
+    let report = set_status(&mut pool, &changes, "12");
     // While that is on its way a node is done.
     let (watch, mut done) = (store.clone(), nodes[0].clone());
     done["metadata"]["resourceVersion"] = json!("7");

@@ -1,4 +1,4 @@
-//! What a rollout policy asks for beside the nodes: answers of the cluster's metrics, and pods that
+//! The inputs of a rollout policy beside the nodes: results of its metrics queries, and pods that
 //! may not be evicted.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,12 +20,12 @@ use crate::observed::Observed;
 const COUNTED_FOR: SignedDuration = SignedDuration::from_secs(30);
 
 /// How long the server of metrics may take: the pool waits meanwhile.
-const ANSWER: Duration = Duration::from_secs(20);
+const QUERY_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// What was asked for a pool, and when. All of it can be lost.
+/// The cached inputs of a pool's policy, and when they were read. All of it can be lost.
 #[derive(Debug, Default)]
-pub(crate) struct Asked {
-    answers: QueryAnswers,
+pub(crate) struct PolicyInputs {
+    results: QueryAnswers,
     blocked_pods: Option<(Timestamp, BTreeMap<String, usize>)>,
 }
 
@@ -37,12 +37,12 @@ pub(crate) fn note_drains(drains: &mut SeenDrains, observed: &mut Observed, now:
     observed.pool.view.facts.drains = drains.clone();
 }
 
-/// Asks what the pool's policy decides by, where a node waits and the last answer is too old. A
-/// server of metrics that does not answer is an answer; the API server must.
-pub(crate) async fn ask(
+/// Refreshes the inputs of the pool's policy, where a node waits and the cached ones are too old.
+/// A failure of the metrics server is a result; one of the API server is an error.
+pub(crate) async fn refresh(
     context: &Context,
     server: &MetricsServer,
-    asked: &mut Asked,
+    cached: &mut PolicyInputs,
     observed: &mut Observed,
 ) -> Result<(), wire::Error> {
     let view = &observed.pool.view;
@@ -56,18 +56,18 @@ pub(crate) async fn ask(
     }
     let name = &view.name;
     for query in policy.analysis() {
-        if query.is_due(&asked.answers, context.now()) {
-            let answer = server.sample(context.requests.access(), &query.query);
-            let answer = tokio::time::timeout(ANSWER, answer).await;
-            let answer = match answer {
+        if query.is_due(&cached.results, context.now()) {
+            let sample = server.sample(context.requests.access(), &query.query);
+            let sample = tokio::time::timeout(QUERY_TIMEOUT, sample).await;
+            let result = match sample {
                 Ok(Ok(true)) => QueryAnswer::Passed,
                 Ok(Ok(false)) => QueryAnswer::Failed,
                 Ok(Err(error)) => QueryAnswer::Missing(error),
-                Err(_) => {
-                    QueryAnswer::Missing(format!("the server did not answer within {ANSWER:?}"))
-                }
+                Err(_) => QueryAnswer::Missing(format!(
+                    "the server did not answer within {QUERY_TIMEOUT:?}"
+                )),
             };
-            match &answer {
+            match &result {
                 QueryAnswer::Passed => {}
                 QueryAnswer::Failed => {
                     tracing::info!(pool = name, query = query.name, "analysis is 0");
@@ -79,23 +79,23 @@ pub(crate) async fn ask(
                     "analysis has no answer"
                 ),
             }
-            let answered = (context.now(), answer);
-            asked.answers.insert(query.query.clone(), answered);
+            let result = (context.now(), result);
+            cached.results.insert(query.query.clone(), result);
         }
     }
     let is_wanted = |query: &String| policy.analysis().iter().any(|it| it.query == *query);
-    asked.answers.retain(|query, _| is_wanted(query));
+    cached.results.retain(|query, _| is_wanted(query));
     if policy.needs_blocked_pods() {
         let now = context.now();
         let is_new = |(at, _): &(Timestamp, _)| now.duration_since(*at).abs() < COUNTED_FOR;
-        if !asked.blocked_pods.as_ref().is_some_and(is_new) {
+        if !cached.blocked_pods.as_ref().is_some_and(is_new) {
             let counted = count_blocked_pods(context.requests.access()).await?;
-            asked.blocked_pods = Some((now, counted));
+            cached.blocked_pods = Some((now, counted));
         }
     }
     let facts = &mut observed.pool.view.facts;
-    facts.answers.clone_from(&asked.answers);
-    let counted = asked.blocked_pods.as_ref();
+    facts.answers.clone_from(&cached.results);
+    let counted = cached.blocked_pods.as_ref();
     facts.blocked_pods = counted
         .map(|(_, counts)| counts.clone())
         .unwrap_or_default();
@@ -143,17 +143,17 @@ fn blocked(budget: PodDisruptionBudget) -> Option<BlockedPods> {
     let selector = budget.spec?.selector?;
     let equal = selector.match_labels.into_iter().flatten();
     let equal = equal.map(|(key, value)| format!("{key}={value}"));
-    let asked = selector.match_expressions.into_iter().flatten();
-    let asked = asked.map(|asked| {
-        let (key, values) = (asked.key, asked.values.unwrap_or_default().join(","));
-        match asked.operator.as_str() {
+    let other = selector.match_expressions.into_iter().flatten();
+    let other = other.map(|other| {
+        let (key, values) = (other.key, other.values.unwrap_or_default().join(","));
+        match other.operator.as_str() {
             "In" => format!("{key} in ({values})"),
             "NotIn" => format!("{key} notin ({values})"),
             "DoesNotExist" => format!("!{key}"),
             _ => key,
         }
     });
-    let labels: Vec<String> = equal.chain(asked).collect();
+    let labels: Vec<String> = equal.chain(other).collect();
     Some(BlockedPods {
         namespace: budget.metadata.namespace.unwrap_or_default(),
         labels: labels.join(","),

@@ -1,63 +1,63 @@
-//! Assignments of a pool that wait for their event: one tells of many.
+//! Assignments of a pool that wait for their event: one names many.
 
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::Announcement;
+use super::PoolEvent;
 
-/// How often an event says which nodes of a pool were assigned: of many nodes some are in each
+/// How often an event names the nodes of a pool that were assigned: of many nodes some are in each
 /// moment.
 const TARGETED_EVERY: SignedDuration = SignedDuration::from_secs(10);
 
-/// Assignments of a pool that no event has told yet.
+/// Assignments of a pool that are in no event yet.
 #[derive(Debug, Default)]
-pub(crate) struct UntoldAssignments {
+pub(crate) struct PendingAssignments {
     config: String,
     nodes: Vec<String>,
-    /// When an event told of some.
-    told: Option<Timestamp>,
+    /// When the last event was recorded.
+    recorded: Option<Timestamp>,
 }
 
-impl UntoldAssignments {
-    /// Takes nodes that were assigned `config`. What is to be said now, and how long the rest
+impl PendingAssignments {
+    /// Takes nodes that were assigned `config`. The events to record now, and how long the rest
     /// waits.
     pub(crate) fn take(
         &mut self,
         nodes: &[String],
         config: &str,
         now: Timestamp,
-    ) -> (Vec<Announcement>, Option<Duration>) {
-        let mut said = Vec::new();
+    ) -> (Vec<PoolEvent>, Option<Duration>) {
+        let mut events = Vec::new();
         if !nodes.is_empty() {
             if self.config != config {
-                said.extend(self.tell(now));
+                events.extend(self.flush(now));
                 config.clone_into(&mut self.config);
-                // Another configuration is news.
-                self.told = None;
+                // An event about another configuration does not wait.
+                self.recorded = None;
             }
             self.nodes.extend_from_slice(nodes);
         }
-        let passed = self.told.map(|told| now.duration_since(told));
+        let passed = self.recorded.map(|at| now.duration_since(at));
         // Where the clock was set back, the time has come.
         let waits = passed.filter(|passed| !passed.is_negative() && *passed < TARGETED_EVERY);
         match waits {
             Some(passed) if !self.nodes.is_empty() => {
-                (said, Some((TARGETED_EVERY - passed).unsigned_abs()))
+                (events, Some((TARGETED_EVERY - passed).unsigned_abs()))
             }
             Some(_) | None => {
-                said.extend(self.tell(now));
-                (said, None)
+                events.extend(self.flush(now));
+                (events, None)
             }
         }
     }
 
-    fn tell(&mut self, now: Timestamp) -> Option<Announcement> {
+    fn flush(&mut self, now: Timestamp) -> Option<PoolEvent> {
         let nodes = std::mem::take(&mut self.nodes);
         (!nodes.is_empty()).then(|| {
-            self.told = Some(now);
+            self.recorded = Some(now);
             let config = self.config.clone();
-            Announcement::Targeted { nodes, config }
+            PoolEvent::Targeted { nodes, config }
         })
     }
 }
@@ -67,14 +67,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn assignments_are_said_at_once_and_then_together() {
-        let mut untold = UntoldAssignments::default();
+    fn assignments_are_recorded_at_once_and_then_together() {
+        let mut pending = PendingAssignments::default();
         let mut at = |second: i64, nodes: &[&str], config: &str| {
             let nodes: Vec<String> = nodes.iter().map(ToString::to_string).collect();
             let now = Timestamp::from_second(1000 + second).unwrap();
-            let (said, left) = untold.take(&nodes, config, now);
-            let said = said.iter().map(|said| said.message("worker")).collect();
-            (said, left.map(|left| left.as_secs()))
+            let (events, left) = pending.take(&nodes, config, now);
+            let events = events.iter().map(|event| event.message("worker")).collect();
+            (events, left.map(|left| left.as_secs()))
         };
         let nothing = Vec::<String>::new;
         let of = |what: &str| vec![what.to_owned()];
@@ -87,7 +87,7 @@ mod tests {
         let both = of("Set target for 2 nodes to MachineConfig: m1");
         assert_eq!(at(10, &[], "m1"), (both, None));
         assert_eq!(at(11, &[], "m1"), (nothing(), None));
-        // What waits is said before the next configuration, which does not wait.
+        // What waits is recorded before the next configuration, which does not wait.
         assert_eq!(at(12, &["d"], "m1"), (nothing(), Some(8)));
         let news = vec![
             "Targeted node d to MachineConfig: m1".to_owned(),

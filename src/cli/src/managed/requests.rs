@@ -16,11 +16,11 @@ use crate::kubeconfig::ClusterArgs;
 use crate::output::warn;
 
 /// Access to a cluster.
-pub(super) struct ManagedHands {
+pub(super) struct ManagedRequests {
     access: Access,
 }
 
-impl ManagedHands {
+impl ManagedRequests {
     pub(super) fn new(arguments: &ClusterArgs) -> anyhow::Result<Self> {
         let access = arguments.access()?;
         Ok(Self { access })
@@ -96,7 +96,7 @@ fn upgrade_path() -> String {
     path::namespaced::<UpgradeConfig>(NAMESPACE, upgrade_config::NAME)
 }
 
-/// The operator's plan. OpenShift's own keeps none, and without it less is known.
+/// The operator's plan. OpenShift's own keeps none, and without it less is shown.
 fn read_plan(map: Result<Option<ConfigMap>, wire::Error>) -> Option<UpgradePlan> {
     let name = format!("ConfigMap {NAMESPACE}/{}", plan::NAME);
     let map = match map {
@@ -146,12 +146,12 @@ mod tests {
             ),
         ];
         let (script, client) = Script::start(calls);
-        let hands = ManagedHands {
+        let requests = ManagedRequests {
             access: Access::of_client(client),
         };
         let sent = async {
-            hands.create(&object, true).await.unwrap();
-            hands.change(&patch, false).await
+            requests.create(&object, true).await.unwrap();
+            requests.change(&patch, false).await
         };
         let why = script.drive(sent).await.unwrap_err().to_string();
         assert_eq!(why, "the UpgradeConfig was changed meanwhile: try again");

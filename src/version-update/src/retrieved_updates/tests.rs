@@ -21,8 +21,8 @@ fn current(version: &str) -> Release {
     }
 }
 
-fn question() -> Question {
-    Question::of(&object(spec()), &current("4.2.0"), None, "amd64").unwrap()
+fn request() -> UpdatesRequest {
+    UpdatesRequest::of(&object(spec()), &current("4.2.0"), None, "amd64").unwrap()
 }
 
 fn at(minutes: i64) -> Timestamp {
@@ -39,18 +39,18 @@ fn graph() -> Vec<u8> {
 
 #[test]
 fn service_of_the_command_line_goes_before_that_of_the_cluster() {
-    assert_eq!(question().service, "https://e/graph?a=b#c");
-    let asked = Question::of(
+    assert_eq!(request().service, "https://e/graph?a=b#c");
+    let request = UpdatesRequest::of(
         &object(spec()),
         &current("4.2.0"),
         Some("http://s/g"),
         "amd64",
     );
-    assert_eq!(asked.unwrap().service, "http://s/g");
+    assert_eq!(request.unwrap().service, "http://s/g");
     let mut without = spec();
     without["upstream"] = json!("");
-    let asked = Question::of(&object(without), &current("4.2.0"), None, "amd64");
-    assert_eq!(asked.unwrap().service, DEFAULT_SERVICE);
+    let request = UpdatesRequest::of(&object(without), &current("4.2.0"), None, "amd64");
+    assert_eq!(request.unwrap().service, DEFAULT_SERVICE);
 }
 
 #[test]
@@ -64,14 +64,14 @@ fn what_is_missing_for_a_question_is_said() {
     ] {
         let mut spec = spec();
         spec[field] = json!(value);
-        let asked = Question::of(&object(spec), &current(version), None, "amd64");
-        assert_eq!(asked.unwrap_err().reason, expected);
+        let request = UpdatesRequest::of(&object(spec), &current(version), None, "amd64");
+        assert_eq!(request.unwrap_err().reason, expected);
     }
 }
 
 #[test]
 fn answer_is_read_or_refused_with_the_reason() {
-    let read = |status, body: &[u8]| question().read(status, body);
+    let read = |status, body: &[u8]| request().read(status, body);
     assert_eq!(read(StatusCode::OK, &graph()).unwrap().offers.len(), 1);
     for (status, body, reason, message) in [
         (
@@ -99,65 +99,65 @@ fn answer_is_read_or_refused_with_the_reason() {
 fn change_to_multi_offers_the_same_version_only() {
     let mut wanted = spec();
     wanted["desiredUpdate"] = json!({ "architecture": "Multi", "version": "4.2.0" });
-    let asked = Question::of(&object(wanted), &current("4.2.0"), None, "amd64").unwrap();
-    assert_eq!(asked.architecture, "multi");
-    let offers = asked.read(StatusCode::OK, &graph()).unwrap().offers;
+    let request = UpdatesRequest::of(&object(wanted), &current("4.2.0"), None, "amd64").unwrap();
+    assert_eq!(request.architecture, "multi");
+    let offers = request.read(StatusCode::OK, &graph()).unwrap().offers;
     assert_eq!(offers.len(), 1);
     assert_eq!(offers[0].version.to_string(), "4.2.0");
 }
 
-/// An outage of the service erases nothing for a day, and the age of the advice is said. Row 15 of
-/// `docs/reference/known-weaknesses.md`, "Version operator".
+/// An outage of the service erases nothing for a day, and the message has the age of the updates.
+/// Row 15 of `docs/reference/known-weaknesses.md`, "Version operator".
 #[test]
 fn advice_stays_while_the_service_is_away() {
-    let asked = question();
-    let offers = asked.read(StatusCode::OK, &graph());
-    let first = Advice::learn(None, Ok(&asked), || offers, at(0));
-    assert_eq!(first.said(at(0)), None);
-    let away = || Err(NoAdvice::of_answer("RemoteFailed", "refused"));
-    let later = Advice::learn(Some(&first), Ok(&asked), away, at(150));
+    let request = request();
+    let offers = request.read(StatusCode::OK, &graph());
+    let first = RetrievedUpdates::next(None, Ok(&request), || offers, at(0));
+    assert_eq!(first.message(at(0)), None);
+    let away = || Err(NoUpdates::of_response("RemoteFailed", "refused"));
+    let later = RetrievedUpdates::next(Some(&first), Ok(&request), away, at(150));
     assert_eq!(later.found, first.found);
-    let (reason, message) = later.said(at(150)).unwrap();
+    let (reason, message) = later.message(at(150)).unwrap();
     assert_eq!(reason, "RemoteFailed");
     assert_eq!(
         message,
         "Unable to retrieve available updates: refused; the advice of 1970-01-01T00:00:00Z stays, which is 2 h old"
     );
-    // After a day, or for another question, it goes.
-    let old = Advice::learn(Some(&later), Ok(&asked), away, at(24 * 60));
+    // After a day, or for another request, they go.
+    let old = RetrievedUpdates::next(Some(&later), Ok(&request), away, at(24 * 60));
     assert_eq!(old.found, None);
-    let early = Advice::learn(None, Ok(&asked), away, at(0));
+    let early = RetrievedUpdates::next(None, Ok(&request), away, at(0));
     assert!(early.keeps_status && !first.keeps_status && !later.keeps_status);
-    assert!(Advice::learn(Some(&early), Ok(&asked), away, at(1)).keeps_status);
-    let other = Question {
+    assert!(RetrievedUpdates::next(Some(&early), Ok(&request), away, at(1)).keeps_status);
+    let other = UpdatesRequest {
         channel: "fast".to_owned(),
-        ..question()
+        ..request.clone()
     };
-    assert!(!Advice::learn(Some(&early), Ok(&other), away, at(1)).keeps_status);
-    let other = Advice::learn(Some(&later), Ok(&other), away, at(151));
+    assert!(!RetrievedUpdates::next(Some(&early), Ok(&other), away, at(1)).keeps_status);
+    let other = RetrievedUpdates::next(Some(&later), Ok(&other), away, at(151));
     assert_eq!(other.found, None);
-    let gone = || Err(NoAdvice::of_answer("VersionNotFound", "x"));
+    let gone = || Err(NoUpdates::of_response("VersionNotFound", "x"));
     assert_eq!(
-        Advice::learn(Some(&first), Ok(&asked), gone, at(1)).found,
+        RetrievedUpdates::next(Some(&first), Ok(&request), gone, at(1)).found,
         None
     );
 }
 
 #[test]
 fn service_is_asked_once_an_interval_and_when_the_question_changes() {
-    let asked = question();
-    let advice = Advice::learn(
+    let request = request();
+    let updates = RetrievedUpdates::next(
         None,
-        Ok(&asked),
-        || Err(NoAdvice::of_answer("RemoteFailed", "x")),
+        Ok(&request),
+        || Err(NoUpdates::of_response("RemoteFailed", "x")),
         at(0),
     );
     let interval = SignedDuration::from_mins(3);
-    assert!(!advice.is_due(&asked, interval, at(2)));
-    assert!(advice.is_due(&asked, interval, at(3)));
-    let other = Question {
+    assert!(!updates.is_due(&request, interval, at(2)));
+    assert!(updates.is_due(&request, interval, at(3)));
+    let other = UpdatesRequest {
         channel: "fast".to_owned(),
-        ..asked
+        ..request
     };
-    assert!(advice.is_due(&other, interval, at(1)));
+    assert!(updates.is_due(&other, interval, at(1)));
 }

@@ -1,5 +1,4 @@
-//! What the update service advises: which question it is asked, and what of its answers stays.
-//! Values in, values out.
+//! The request to the update service, and the cached result (24 h). Values in, values out.
 
 use api::config::{ClusterVersion, Release};
 use jiff::{SignedDuration, Timestamp};
@@ -8,15 +7,15 @@ use release::update_graph::{DEFAULT_SERVICE, Offer, Offers, UpdateGraph};
 
 use crate::validation;
 
-/// How long advice stays while the service does not answer.
+/// How long the last result stays while the service does not respond.
 const KEPT: SignedDuration = SignedDuration::from_hours(24);
 
-/// Begins what is said of an answer that cannot be had.
+/// Begins the message of a request that failed.
 const PREFIX: &str = "Unable to retrieve available updates: ";
 
-/// A question to the update service. Another one makes the advice void.
+/// A request to the update service. Another one makes the cached result void.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Question {
+pub struct UpdatesRequest {
     /// Address of the service.
     pub service: String,
     /// Channel.
@@ -31,50 +30,50 @@ pub struct Question {
     pub is_change_to_multi: bool,
 }
 
-/// Why there is no advice: reason and message of `RetrievedUpdates`.
+/// Why updates were not retrieved: reason and message of the condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NoAdvice {
+pub struct NoUpdates {
     /// For programs.
     pub reason: &'static str,
     /// For people.
     pub message: String,
 }
 
-impl NoAdvice {
+impl NoUpdates {
     fn new(reason: &'static str, message: &str) -> Self {
         let message = message.to_owned();
         Self { reason, message }
     }
 
-    /// The service was asked, and this came of it.
-    pub fn of_answer(reason: &'static str, why: &str) -> Self {
+    /// A request was sent, and failed in this way.
+    pub fn of_response(reason: &'static str, why: &str) -> Self {
         Self::new(reason, &format!("{PREFIX}{why}"))
     }
 
-    /// Whether the service is away: what it said before still counts.
-    fn keeps_advice(&self) -> bool {
+    /// Whether the service is away: its last response still counts.
+    fn keeps_updates(&self) -> bool {
         ["RemoteFailed", "ResponseFailed", "ResponseInvalid"].contains(&self.reason)
     }
 }
 
-/// What was asked last, and what is known.
+/// The last request, and the cached result.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Advice {
-    /// What was asked; none where nothing can be asked.
-    pub question: Option<Question>,
+pub struct RetrievedUpdates {
+    /// The last request; none where the ClusterVersion allows none.
+    pub request: Option<UpdatesRequest>,
     /// When.
     pub attempted: Timestamp,
     /// Why the last attempt yielded nothing.
-    pub failure: Option<NoAdvice>,
-    /// The last answer, and when it came.
+    pub failure: Option<NoUpdates>,
+    /// The last response, and when it came.
     pub found: Option<(Timestamp, Offers)>,
     /// Whether the service was away since the process started, so that what the process before
     /// received stays in the status.
     pub keeps_status: bool,
 }
 
-impl Question {
-    /// The question for a cluster that runs `current`.
+impl UpdatesRequest {
+    /// The request for a cluster that runs `current`.
     ///
     /// # Errors
     /// What is missing for one. Source: `docs/reference/cvo.md`, "Retrieval reasons".
@@ -83,7 +82,7 @@ impl Question {
         current: &Release,
         service: Option<&str>,
         architecture: &str,
-    ) -> Result<Self, NoAdvice> {
+    ) -> Result<Self, NoUpdates> {
         let spec = &object.spec;
         let service = match (service, spec.upstream.as_str()) {
             (Some(service), _) => service,
@@ -92,24 +91,24 @@ impl Question {
         };
         if !validation::is_url(service) {
             let text = format!("failed to parse upstream URL: {service:?} is no URL");
-            return Err(NoAdvice::new("InvalidURI", &text));
+            return Err(NoUpdates::new("InvalidURI", &text));
         }
         if let Err(detail) = validation::check_uuid(&spec.cluster_id) {
             let text = format!("invalid cluster ID {:?}: {detail}", spec.cluster_id);
-            return Err(NoAdvice::new("InvalidID", &text));
+            return Err(NoUpdates::new("InvalidID", &text));
         }
         if current.version.is_empty() {
             let text = "The cluster version does not have a semantic version assigned and cannot \
                         calculate valid upgrades.";
-            return Err(NoAdvice::new("NoCurrentVersion", text));
+            return Err(NoUpdates::new("NoCurrentVersion", text));
         }
         if spec.channel.is_empty() {
             let text = "The update channel has not been configured.";
-            return Err(NoAdvice::new("NoChannel", text));
+            return Err(NoUpdates::new("NoChannel", text));
         }
         let version = current.version.parse().map_err(|error| {
             let text = display::Chain(&error).to_string();
-            NoAdvice::new("InvalidCurrentVersion", &text)
+            NoUpdates::new("InvalidCurrentVersion", &text)
         })?;
         let desired = spec.desired_update.as_ref();
         let is_multi = current.architecture == "Multi";
@@ -129,25 +128,25 @@ impl Question {
         })
     }
 
-    /// Reads an answer.
+    /// Reads a response.
     ///
     /// # Errors
-    /// Why it is none.
-    pub fn read(&self, status: http::StatusCode, body: &[u8]) -> Result<Offers, NoAdvice> {
+    /// Why it has no updates.
+    pub fn read(&self, status: http::StatusCode, body: &[u8]) -> Result<Offers, NoUpdates> {
         if status != http::StatusCode::OK {
             let why = format!("unexpected HTTP status: {status}");
-            return Err(NoAdvice::of_answer("ResponseFailed", &why));
+            return Err(NoUpdates::of_response("ResponseFailed", &why));
         }
         let graph = UpdateGraph::parse_for(body, &self.version).map_err(|error| {
             let why = display::Chain(&error).to_string();
-            NoAdvice::of_answer("ResponseInvalid", &why)
+            NoUpdates::of_response("ResponseInvalid", &why)
         })?;
         let Some(mut offers) = graph.offers(&self.version) else {
             let why = format!(
                 "currently reconciling cluster version {} not found in the {:?} channel",
                 self.version, self.channel
             );
-            return Err(NoAdvice::of_answer("VersionNotFound", &why));
+            return Err(NoUpdates::of_response("VersionNotFound", &why));
         };
         if self.is_change_to_multi {
             offers.offers = vec![Offer {
@@ -160,20 +159,20 @@ impl Question {
     }
 }
 
-impl Advice {
-    /// Takes over what came of a question.
+impl RetrievedUpdates {
+    /// The result after a request, where `before` is the one so far.
     #[must_use]
-    pub fn learn(
+    pub fn next(
         before: Option<&Self>,
-        question: Result<&Question, NoAdvice>,
-        answer: impl FnOnce() -> Result<Offers, NoAdvice>,
+        request: Result<&UpdatesRequest, NoUpdates>,
+        response: impl FnOnce() -> Result<Offers, NoUpdates>,
         now: Timestamp,
     ) -> Self {
-        let question = match question {
-            Ok(question) => question,
+        let request = match request {
+            Ok(request) => request,
             Err(failure) => {
                 return Self {
-                    question: None,
+                    request: None,
                     attempted: now,
                     failure: Some(failure),
                     found: None,
@@ -181,27 +180,27 @@ impl Advice {
                 };
             }
         };
-        let (failure, found) = match answer() {
+        let (failure, found) = match response() {
             Ok(offers) => (None, Some((now, offers))),
             Err(failure) => {
                 let is_same = |before: &&Self| {
-                    let known = before.question.as_ref();
-                    known == Some(question)
+                    let last = before.request.as_ref();
+                    last == Some(request)
                 };
                 let kept = before
                     .filter(is_same)
                     .and_then(|before| before.found.clone());
                 let kept = kept.filter(|(since, _)| {
-                    failure.keeps_advice() && now.duration_since(*since) < KEPT
+                    failure.keeps_updates() && now.duration_since(*since) < KEPT
                 });
                 (Some(failure), kept)
             }
         };
         let has_begun = before
-            .is_none_or(|before| before.keeps_status && before.question.as_ref() == Some(question));
-        let is_away = failure.as_ref().is_some_and(NoAdvice::keeps_advice);
+            .is_none_or(|before| before.keeps_status && before.request.as_ref() == Some(request));
+        let is_away = failure.as_ref().is_some_and(NoUpdates::keeps_updates);
         Self {
-            question: Some(question.clone()),
+            request: Some(request.clone()),
             attempted: now,
             keeps_status: has_begun && is_away && found.is_none(),
             failure,
@@ -209,15 +208,20 @@ impl Advice {
         }
     }
 
-    /// Whether the service is to be asked.
-    pub fn is_due(&self, question: &Question, interval: SignedDuration, now: Timestamp) -> bool {
-        let is_same = self.question.as_ref() == Some(question);
+    /// Whether a request is due.
+    pub fn is_due(
+        &self,
+        request: &UpdatesRequest,
+        interval: SignedDuration,
+        now: Timestamp,
+    ) -> bool {
+        let is_same = self.request.as_ref() == Some(request);
         !is_same || now.duration_since(self.attempted) >= interval
     }
 
     /// Reason and message of `RetrievedUpdates=False`, with the age of what is kept; none if the
     /// last attempt succeeded.
-    pub fn said(&self, now: Timestamp) -> Option<(&'static str, String)> {
+    pub fn message(&self, now: Timestamp) -> Option<(&'static str, String)> {
         let failure = self.failure.as_ref()?;
         let mut message = failure.message.clone();
         if let Some((since, _)) = &self.found {
