@@ -20,6 +20,8 @@
 //! - `crds`: the CustomResourceDefinitions made from these types; bin `crdgen` writes them
 //!   below `deploy`
 
+#![warn(missing_docs)]
+
 #[cfg(feature = "crds")]
 pub mod condition;
 #[cfg(feature = "crds")]

@@ -17,6 +17,8 @@
 //! - [`report`]: an error with its causes, each printed once
 //! - [`shutdown`]: the request to stop the process
 
+#![warn(missing_docs)]
+
 #[cfg(feature = "admin")]
 pub mod admin;
 pub mod backoff;

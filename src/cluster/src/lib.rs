@@ -16,6 +16,8 @@
 //! - [`lease`]: of several replicas one leads
 //! - [`events`]: what operators search for
 
+#![warn(missing_docs)]
+
 pub mod access;
 pub mod apply;
 pub mod cache;

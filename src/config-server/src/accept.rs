@@ -71,7 +71,6 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// `0.8` as 800.
 fn thousandths(text: &str) -> Option<u16> {
     let weight: f64 = text.parse().ok()?;
     #[expect(

@@ -151,7 +151,6 @@ impl ConfigServerArgs {
     }
 }
 
-/// Whether it is `https://host[:port]`.
 fn is_server(url: &str) -> bool {
     let host = url.strip_prefix("https://").unwrap_or_default();
     let uri = host.parse::<http::uri::Authority>();

@@ -19,7 +19,6 @@ pub(crate) const CONTENT: &str = "/etc/mcs-machine-config-content.json";
 pub(crate) const KUBECONFIG: &str = "/etc/kubernetes/kubeconfig";
 /// Clients that the kubelet trusts.
 pub(crate) const KUBELET_CA: &str = "/etc/kubernetes/kubelet-ca.crt";
-/// The cloud's API.
 pub(crate) const CLOUD_CA: &str =
     "/etc/kubernetes/static-pod-resources/configmaps/cloud-config/ca-bundle.pem";
 
@@ -193,7 +192,6 @@ mod tests {
         }
     }
 
-    /// What a machine gets.
     fn served(rendered: &MachineConfig, version: SpecVersion) -> Value {
         let document = document(rendered, &extras(), version).unwrap();
         let kubeconfig = kubeconfig("https://api:6443", b"authority", "token");

@@ -81,7 +81,6 @@ impl ResponsesInFlight {
     }
 }
 
-/// One response.
 struct PendingResponse {
     text: String,
     network: IpAddr,

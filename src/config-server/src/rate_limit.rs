@@ -19,7 +19,6 @@ const MOST: usize = 1 << 16;
 /// How long a used credential is remembered: longer than a bootstrap credential should be good.
 const REMEMBERED: Duration = Duration::from_hours(48);
 
-/// What is allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RateLimitPolicy {
     /// How long after its first response a credential is served again; absent: always.

@@ -30,7 +30,6 @@ pub(crate) enum Refusal {
     /// That version cannot express the configuration.
     #[error("MachineConfig {config:?} cannot be said in the version asked for")]
     Inexpressible {
-        /// The rendered configuration.
         config: String,
         /// Each field that cannot.
         source: ignition::Error,
@@ -59,9 +58,7 @@ pub(crate) enum Refusal {
     /// The configuration cannot be read.
     #[error("MachineConfig {config:?} cannot be served")]
     Broken {
-        /// The rendered configuration.
         config: String,
-        /// Why, with the field.
         source: ignition::Error,
     },
 }

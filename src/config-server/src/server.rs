@@ -50,7 +50,6 @@ pub(crate) struct Bootstrap {
     pub(crate) token_secs: u64,
 }
 
-/// Serves requests.
 pub(crate) struct ConfigServer {
     pub(crate) store: ServedStore,
     pub(crate) metrics: Arc<ServerMetrics>,
@@ -60,7 +59,6 @@ pub(crate) struct ConfigServer {
     pub(crate) token_bytes: AtomicUsize,
     pub(crate) access: Arc<Access>,
     pub(crate) bootstrap: Bootstrap,
-    /// Who decides.
     pub(crate) authorizer: Authorizer,
     /// Whether new machines need no credential.
     pub(crate) is_open: bool,

@@ -28,7 +28,6 @@ const CLIENT_CA: &str = "client-ca-file";
 pub(crate) struct ServedPool {
     /// The rendered configuration that a new machine gets.
     pub(crate) config: Option<String>,
-    /// Which nodes it selects.
     view: PoolView,
 }
 
@@ -86,7 +85,6 @@ impl KeptPart for Signers {
     }
 }
 
-/// What is reconciled alone.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum ServedKey {
     /// The configuration of the pool of this name.
@@ -120,7 +118,6 @@ pub(crate) enum Serving {
     Unknown,
     /// It has nothing to serve, and why.
     NotYet(String),
-    /// This configuration.
     Config(Arc<MachineConfig>),
 }
 

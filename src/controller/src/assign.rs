@@ -34,7 +34,6 @@ pub struct Round {
 /// Carries out assignments.
 #[derive(Debug)]
 pub struct Assigner<'a> {
-    /// By these.
     pub requests: &'a Requests,
     /// What the watches have brought.
     pub store: &'a Store,

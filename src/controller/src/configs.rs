@@ -13,9 +13,7 @@ use kube::core::PartialObjectMeta;
 /// The object that controls a MachineConfig.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigOwner {
-    /// Its kind.
     pub kind: String,
-    /// Its unique id.
     pub uid: String,
 }
 
@@ -24,9 +22,7 @@ pub struct ConfigOwner {
 /// Source: `PartialObjectMetadata` of the API server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigMeta {
-    /// Name.
     pub name: String,
-    /// Unique id.
     pub uid: String,
     /// Version of the object that was read.
     pub resource_version: String,
@@ -53,7 +49,6 @@ pub struct ConfigMeta {
 }
 
 impl ConfigMeta {
-    /// Reads the metadata.
     pub fn parse(object: PartialObjectMeta<MachineConfig>) -> Self {
         Self::of(object.metadata)
     }

@@ -22,15 +22,12 @@ const OTHER_WRITES: usize = 16;
 /// What every part of the work uses. It remembers nothing of its own.
 #[derive(Debug)]
 pub(crate) struct Context {
-    /// Sends requests.
     pub(crate) requests: Requests,
     /// What the watches have brought.
     pub(crate) store: Store,
-    /// Writes events.
     pub(crate) recorder: Recorder,
     /// Metrics of pools and nodes.
     pub(crate) metrics: Arc<ControllerMetrics>,
-    /// The time.
     pub(crate) clock: fn() -> Timestamp,
     /// Room for the writes to nodes that are no assignments.
     pub(crate) other_writes: Semaphore,
@@ -55,7 +52,6 @@ impl Context {
         }
     }
 
-    /// The time now.
     pub(crate) fn now(&self) -> Timestamp {
         (self.clock)()
     }

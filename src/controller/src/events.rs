@@ -38,47 +38,29 @@ const PROHIBITED: &str = "ActionProhibited";
 pub enum PoolEvent {
     /// A configuration was rendered and stored.
     Rendered {
-        /// Name of the configuration.
         config: String,
-        /// Release it is for.
         release: String,
         /// Build that rendered it.
         build: String,
     },
     /// A rendered configuration was edited, and is again what was rendered.
-    Restored {
-        /// Name of the configuration.
-        config: String,
-    },
+    Restored { config: String },
     /// An object that is not the pool's has the name of its configuration.
     Refused {
         /// Why, and what to do.
         message: String,
     },
     /// Rendered configurations that nothing uses were removed.
-    Removed {
-        /// Their names.
-        configs: Vec<String>,
-    },
+    Removed { configs: Vec<String> },
     /// The pool cannot be rendered.
     RenderDegraded {
         /// Message of the condition.
         message: String,
     },
     /// A user's configuration replaces the OS image of the release.
-    ImageOverridden {
-        /// Name of the source.
-        source: String,
-        /// The image.
-        image: String,
-    },
+    ImageOverridden { source: String, image: String },
     /// A source has parts that mean nothing.
-    Warned {
-        /// Name of the source.
-        source: String,
-        /// Which part, and why.
-        warning: String,
-    },
+    Warned { source: String, warning: String },
     /// A selector of the pool is `{}`.
     SelectingAll {
         /// What it would select: `machineconfigs` or `nodes`.
@@ -86,26 +68,16 @@ pub enum PoolEvent {
     },
     /// Nodes were assigned.
     Targeted {
-        /// These.
         nodes: Vec<String>,
         /// Their new configuration.
         config: String,
     },
     /// A node could not be drained in time, and is passed over.
-    Quarantined {
-        /// The node.
-        node: String,
-    },
+    Quarantined { node: String },
     /// The node that the controller runs on waits for the others.
-    Deferred {
-        /// The node.
-        node: String,
-    },
+    Deferred { node: String },
     /// All nodes run the pool's configuration.
-    Completed {
-        /// The configuration.
-        config: String,
-    },
+    Completed { config: String },
     /// Something has no effect, because nothing handles it.
     Unsupported {
         /// Message of the condition.
@@ -160,7 +132,6 @@ impl PoolEvent {
         }
     }
 
-    /// The sentence for people.
     pub fn message(&self, pool: &str) -> String {
         match self {
             Self::Rendered {

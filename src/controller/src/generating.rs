@@ -312,7 +312,6 @@ fn fingerprint(snapshot: &Snapshot, pools: &[PoolFacts]) -> Fingerprint {
 
 /// A kind whose objects select pools, and where they are cached.
 trait CachedSetting: Setting {
-    /// Its cache.
     fn cache(caches: &SettingCaches) -> &Cache<WholeObject<Self>>;
 }
 

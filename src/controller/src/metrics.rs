@@ -16,7 +16,6 @@ use pool::view::PoolView;
 
 use crate::decide::generating::setting::SettingState;
 
-/// Metrics of one pool.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PoolMetrics {
     /// Its nodes: name, their daemon's state, and why they are not assigned.
@@ -31,14 +30,12 @@ pub struct PoolMetrics {
     pub draining: Vec<(String, Timestamp)>,
     /// Whether a user's configuration replaces the OS image.
     pub is_image_overridden: bool,
-    /// Whether it is paused.
     pub is_paused: bool,
     /// Its conditions: type, and whether it holds.
     pub conditions: Vec<(String, bool)>,
 }
 
 impl PoolMetrics {
-    /// Counts.
     pub fn of(
         pool: &PoolView,
         members: &[&NodeView],
@@ -154,7 +151,6 @@ impl ControllerMetrics {
         }
     }
 
-    /// The controller's metrics.
     pub fn registry(self: &Arc<Self>) -> Registry {
         let mut registry = Registry::default();
         registry.register(

@@ -13,9 +13,7 @@ use crate::store::Pool;
 /// A pool and its nodes at one moment.
 #[derive(Debug)]
 pub struct Observed {
-    /// The pool.
     pub pool: Pool,
-    /// Its nodes, by name.
     pub members: BTreeMap<String, Arc<NodeView>>,
     /// Nodes of another pool that share its budget.
     pub peers: Vec<Arc<NodeView>>,
@@ -30,7 +28,6 @@ impl Observed {
         decide_beside(&self.pool.view, &self.members(), &peers, now)
     }
 
-    /// Its nodes.
     pub(crate) fn members(&self) -> Vec<&NodeView> {
         self.members.values().map(Arc::as_ref).collect()
     }

@@ -105,7 +105,6 @@ enum Failure {
 pub struct RenderOutcome {
     /// The pool, as it is now.
     pub pool: Pool,
-    /// The events to record.
     pub events: Vec<PoolEvent>,
     /// The configuration that was stored or restored, if one was: the watch may be behind.
     pub stored: Option<ConfigMeta>,

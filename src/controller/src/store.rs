@@ -42,12 +42,10 @@ use crate::version::ReleaseVersion;
 pub struct Pool {
     /// The object, without its managed fields.
     pub object: MachineConfigPool,
-    /// The same, parsed.
     pub view: PoolView,
 }
 
 impl Pool {
-    /// Reads a pool.
     pub fn parse(mut object: MachineConfigPool) -> Self {
         object.metadata.managed_fields = None;
         let view = PoolView::parse(&object);
@@ -55,7 +53,6 @@ impl Pool {
     }
 }
 
-/// MachineConfigPools.
 #[derive(Debug)]
 pub enum Pools {}
 
@@ -121,14 +118,12 @@ impl CachedKind for Configs {
 /// form of them keeps nothing else from working.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettingsMeta {
-    /// Name.
     pub name: String,
     /// Version of the object that was read.
     pub resource_version: String,
 }
 
 impl SettingsMeta {
-    /// Reads the metadata.
     pub fn parse(object: PartialObjectMeta<MachineConfiguration>) -> Self {
         Self::of(object.metadata)
     }
@@ -142,7 +137,6 @@ impl SettingsMeta {
     }
 }
 
-/// The kind MachineConfiguration.
 #[derive(Debug)]
 pub enum ClusterSettings {}
 
@@ -213,7 +207,6 @@ impl CachedKind for OwnOperator {
 /// Whether nodes of the control plane take the pods of workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MasterScheduling {
-    /// Whether they do.
     pub is_allowed: bool,
 }
 
@@ -251,9 +244,7 @@ impl KeptPart for PullSecretPart {
 /// All cached objects at one moment. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
-    /// Pools.
     pub pools: Table<Pools>,
-    /// Nodes.
     pub nodes: Table<Nodes>,
     /// What nodes are assigned, as their MachineConfigNodes say.
     pub node_objects: Table<MachineConfigNodes>,
@@ -315,7 +306,6 @@ impl Snapshot {
         Some(scheduler.is_allowed)
     }
 
-    /// The ControllerConfig that counts.
     pub fn controller_config(&self) -> Option<&ControllerConfig> {
         self.controller_configs
             .get(api::machineconfiguration::controller_config::NAME)
@@ -326,9 +316,7 @@ impl Snapshot {
 /// The caches that watches and responses keep up to date. Its clones are one.
 #[derive(Debug, Clone, Default)]
 pub struct Store {
-    /// Pools.
     pub pools: Cache<Pools>,
-    /// Nodes.
     pub nodes: Cache<Nodes>,
     /// What nodes are assigned, as their MachineConfigNodes say.
     pub node_objects: Cache<MachineConfigNodes>,
@@ -336,7 +324,6 @@ pub struct Store {
     pub lost_objects: LostObjects,
     /// Metadata of the MachineConfigs.
     pub configs: Cache<Configs>,
-    /// The cluster's ControllerConfig.
     pub controller_configs: Cache<WholeObject<ControllerConfig>>,
     /// Metadata of the cluster's settings.
     pub settings: Cache<ClusterSettings>,
@@ -354,7 +341,6 @@ pub struct Store {
     pub os_image: Cache<PartOf<ConfigMapData>>,
     /// The ConfigMap that names its images of components.
     pub component_images: Cache<PartOf<ConfigMapData>>,
-    /// The daemons.
     pub daemons: Cache<PartOf<DaemonRollout>>,
     /// ClusterOperator `machine-config`.
     pub operators: Cache<OwnOperator>,
@@ -368,7 +354,6 @@ impl Store {
         self.version.is_of_a_release() && self.os_image.get(OS_IMAGE).is_some()
     }
 
-    /// The cached objects.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot {
             pools: self.pools.table(),

@@ -39,7 +39,6 @@ impl ReleaseVersion {
         self.is_named
     }
 
-    /// As text.
     pub fn as_str(&self) -> &str {
         &self.text
     }

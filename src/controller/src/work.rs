@@ -2,12 +2,10 @@
 
 use std::fmt;
 
-/// What is reconciled alone.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Work {
     /// Initial labels of nodes.
     NewNodes,
-    /// MachineConfigNodes.
     NodeObjects,
     /// Rendered configurations that nothing uses.
     Unused,

@@ -46,7 +46,6 @@ fn workers(ordering: Ordering, width: usize) -> usize {
 pub struct SharedReport(Arc<Mutex<Report>>);
 
 impl SharedReport {
-    /// The report.
     pub fn lock(&self) -> MutexGuard<'_, Report> {
         // Nothing panics while it is held; a poisoned lock still holds a whole report.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -56,17 +55,14 @@ impl SharedReport {
 /// What a pass is made with.
 #[derive(Debug)]
 pub struct Context {
-    /// How.
     pub ordering: Ordering,
     /// What of the cluster is put into objects.
     pub injected: Injected,
     /// Operators whose degradation does not hold the release up.
     pub tolerated: BTreeSet<String>,
-    /// Its clock.
     pub now: fn() -> Timestamp,
 }
 
-/// Applies releases.
 #[derive(Debug)]
 pub struct Engine {
     requests: ObjectRequests,
@@ -77,7 +73,6 @@ pub struct Engine {
     rewrites: Counter,
 }
 
-/// One pass.
 struct Pass<'a> {
     engine: &'a Engine,
     payload: &'a ReleaseFiles,

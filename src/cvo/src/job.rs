@@ -22,7 +22,6 @@ const REOPEN: Duration = Duration::from_secs(1);
 /// Why a Job has not ended well.
 #[derive(Debug)]
 pub struct JobFailure {
-    /// What went wrong.
     pub error: JobError,
     /// Exit code of its container, if that ended.
     pub exit_code: Option<i64>,
@@ -31,20 +30,15 @@ pub struct JobFailure {
 /// What went wrong with a Job.
 #[derive(Debug, thiserror::Error)]
 pub enum JobError {
-    /// It cannot be made.
     #[error("cannot make Job {0}")]
     Make(String, #[source] wire::Error),
     /// It has not ended in this time; the state of its pod.
     #[error("Job {0} has not ended within {secs} s; {2}", secs = .1.as_secs())]
     Await(String, Duration, String),
-    /// It has failed.
     #[error("Job {name} failed with reason {reason:?} and message {message:?}; {last}")]
     Failed {
-        /// Its name.
         name: String,
-        /// Why, for programs.
         reason: String,
-        /// Why, for people.
         message: String,
         /// The state of its pod.
         last: String,

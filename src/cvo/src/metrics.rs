@@ -35,14 +35,11 @@ pub struct MetricsFacts {
     pub installer: Option<Installer>,
 }
 
-/// What installed the cluster.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Installer {
     /// `openshift-install` or `other`.
     pub kind: &'static str,
-    /// Its version.
     pub version: String,
-    /// Who ran it.
     pub invoker: String,
 }
 
@@ -78,7 +75,6 @@ impl VersionMetrics {
         }
     }
 
-    /// Prints them.
     pub fn registry(self: &Arc<Self>) -> Registry {
         let mut registry = Registry::default();
         registry.register(

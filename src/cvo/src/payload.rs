@@ -25,16 +25,9 @@ use version_update::failure::Failure;
 pub enum Error {
     /// A file or directory cannot be read.
     #[error("cannot read {path}")]
-    Read {
-        /// Its path.
-        path: PathBuf,
-        /// The system's word.
-        source: io::Error,
-    },
-    /// The metadata is wrong.
+    Read { path: PathBuf, source: io::Error },
     #[error("file {METADATA_FILE}")]
     Metadata(#[source] metadata::Error),
-    /// The images are wrong.
     #[error("file {REFERENCES_FILE}")]
     References(#[source] references::Error),
     /// The two files name two versions.
@@ -42,17 +35,13 @@ pub enum Error {
         "version from {REFERENCES_FILE} ({references}) differs from {METADATA_FILE} ({metadata})"
     )]
     Version {
-        /// Of `image-references`.
         references: String,
-        /// Of `release-metadata`.
         metadata: String,
     },
     /// Manifests are wrong.
     #[error("Error loading manifests from {directory}: {problems}")]
     Manifests {
-        /// The directory.
         directory: PathBuf,
-        /// All that is wrong.
         problems: inventory::Problems,
     },
 }
@@ -72,7 +61,6 @@ pub enum TrustError {
     /// It says what cannot be used. The file comes last, as clients know it.
     #[error("{why}; file {0}", why = chassis::report::Chain(.1))]
     Parse(String, verification::Error),
-    /// It says nothing.
     #[error("{0}: {1} says nothing")]
     Empty(String, ObjectId),
 }
@@ -87,10 +75,8 @@ const SIGSTORE_POLICY: &str = "ClusterImagePolicy";
 /// A release in a directory, without the objects: these are read when their turn comes.
 #[derive(Debug)]
 pub struct ReleaseFiles {
-    /// The directory.
     pub root: PathBuf,
     values: Values,
-    /// What it is called.
     pub release: Release,
     /// Releases from which a cluster may return to it over a minor version; else why the list
     /// cannot be read.
@@ -264,7 +250,6 @@ impl ReleaseFiles {
         }
     }
 
-    /// Reads a manifest.
     fn manifest(&self, entry: &Entry) -> Result<Manifest, Failure> {
         let path = self.root.join(entry.directory.name()).join(&entry.file);
         let changed =

@@ -55,16 +55,12 @@ use version_update::release_state::ReleaseOnDisk;
 /// How often the status is computed while a release is applied. It is written if it differs.
 const TICK: Duration = Duration::from_secs(1);
 
-/// What is reconciled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum VersionWork {
-    /// The requested release.
     Request,
-    /// The release.
     Release,
     /// Updates that are offered.
     Advice,
-    /// Their risks.
     Risks,
     /// A preflight of another release.
     Preflight,
@@ -92,7 +88,6 @@ pub struct VersionOperatorSettings {
     pub root: PathBuf,
     /// Pull spec of the own release.
     pub image: String,
-    /// Cluster profile.
     pub profile: String,
     /// Identity in exclusions.
     pub exclude: String,
@@ -113,7 +108,6 @@ pub struct VersionOperatorSettings {
 pub struct AdviceSettings {
     /// The update service in place of the ClusterVersion's.
     pub service: Option<String>,
-    /// The cluster's metrics.
     pub metrics: MetricsServer,
 }
 
@@ -130,9 +124,7 @@ struct Loaded {
 /// What the version operator reads of others.
 #[derive(Debug)]
 pub struct VersionCaches {
-    /// The ClusterVersion.
     pub versions: Cache<ClusterVersions>,
-    /// ClusterOperators.
     pub operators: Cache<PartOf<OperatorView>>,
     /// The ConfigMap in which a release asks administrators for something.
     pub gates: Cache<PartOf<ConfigMapData>>,
@@ -140,7 +132,6 @@ pub struct VersionCaches {
     pub acks: Cache<PartOf<ConfigMapData>>,
 }
 
-/// The version operator.
 #[derive(Debug)]
 pub struct VersionOperator {
     access: Arc<Access>,
@@ -161,16 +152,13 @@ pub struct VersionOperator {
 /// Metrics and events, which people read besides the status.
 #[derive(Debug)]
 pub struct Reporters {
-    /// Metrics.
     pub metrics: Arc<VersionMetrics>,
-    /// Events.
     pub recorder: Recorder,
 }
 
 /// What is written of the release.
 #[derive(Debug, Default)]
 struct Written {
-    /// When the status was.
     status: Option<Instant>,
     record: LastRecord,
 }

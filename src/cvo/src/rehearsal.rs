@@ -62,9 +62,7 @@ fn report_of(config: &str, nodes: &[ObjectHead]) -> NodeReport {
 /// What came of all rehearsals.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct RehearsalFindings {
-    /// Why nodes could not.
     pub failures: Vec<String>,
-    /// Where no node reported.
     pub not_checked: Vec<String>,
 }
 

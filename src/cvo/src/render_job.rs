@@ -74,9 +74,7 @@ impl PoolSources {
 pub struct Rendering {
     /// Pools that were rendered.
     pub pools: Vec<RenderedPool>,
-    /// Why pools were not.
     pub failures: Vec<String>,
-    /// What cannot be checked.
     pub not_checked: Vec<String>,
 }
 
@@ -231,7 +229,6 @@ enum ImageError {
     /// The ConfigMap has no list.
     #[error("data has no key {}", IMAGES.0)]
     FindList,
-    /// The list is none.
     #[error("data.{}", IMAGES.0)]
     ParseList(#[source] serde_json::Error),
     /// The list has no such image.

@@ -4,7 +4,6 @@ use cluster::apply::Error as ApplyError;
 use cluster::{discovery, wire};
 use version_update::failure::{Effect, Failure, FailureSubject};
 
-/// A request that failed.
 pub(crate) fn of_request(task: &str, error: &ApplyError) -> Failure {
     let (reason, cause, summary) = classify(error);
     let mut message = format!("Could not update {task}");

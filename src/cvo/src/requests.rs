@@ -45,7 +45,6 @@ pub struct ObjectRequests {
 /// An object as it was after the last apply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct LastApplied {
-    /// Of what was applied.
     key: u64,
     version: String,
     generation: Option<i64>,
@@ -67,7 +66,6 @@ pub enum Need {
 /// The objects of a kind, as they were at one time of a pass.
 #[derive(Debug)]
 pub struct Listing {
-    /// Its paths.
     pub served: ServedKind,
     heads: HashMap<(String, String), ObjectHead>,
 }

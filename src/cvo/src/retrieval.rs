@@ -15,12 +15,10 @@ use tokio::time::Instant;
 
 use crate::retrieval_job::{RetrievalJob, RetrievalJobError};
 
-/// How releases are retrieved.
 #[derive(Debug, Clone)]
 pub struct RetrievalSettings {
     /// Directory of releases.
     pub directory: PathBuf,
-    /// By whom.
     pub method: RetrievalMethod,
     /// How long verification and retrieval may take.
     pub limit: Duration,
@@ -43,7 +41,6 @@ pub enum RetrievalMethod {
 /// Why a release is not on disk.
 #[derive(Debug, thiserror::Error)]
 pub enum RetrievalError {
-    /// The Job went wrong.
     #[error(transparent)]
     Job(#[from] RetrievalJobError),
     /// Other releases cannot be removed.
@@ -64,13 +61,11 @@ pub enum RetrievalError {
     /// The image cannot be pulled or unpacked.
     #[error(transparent)]
     Pull(images::Error),
-    /// Unpacking panicked.
     #[error(transparent)]
     Unpack(JoinError),
     /// The files cannot be moved to their place.
     #[error("{}", .0.display())]
     Move(PathBuf, #[source] io::Error),
-    /// It took too long.
     #[error("the image was not there within {} s", .0.as_secs())]
     Await(Duration),
     /// The image is no release.

@@ -47,7 +47,6 @@ pub enum RetrievalJobError {
     /// The priority that its pod may have cannot be read.
     #[error("cannot read a PriorityClass")]
     ReadPriority(#[source] wire::Error),
-    /// It went wrong.
     #[error(transparent)]
     Run(JobError),
 }
@@ -74,7 +73,6 @@ impl RetrievalJob {
         }
     }
 
-    /// The Job.
     fn object(
         &self,
         name: &str,

@@ -29,7 +29,6 @@ use version_update::builder::ClusterProxy;
 /// Namespace of the `ConfigMap`s with signatures.
 const NAMESPACE: &str = "openshift-config-managed";
 
-/// Their label.
 const LABEL: &str = "release.openshift.io/verification-signatures";
 
 /// The one of them that keeps what was read from stores.
@@ -47,9 +46,7 @@ const REQUEST: Duration = Duration::from_secs(30);
 /// Where signatures are looked for, and by whom.
 #[derive(Debug)]
 pub struct Verifier<'a> {
-    /// The API server.
     pub access: &'a Access,
-    /// The cluster's proxy.
     pub proxy: &'a ClusterProxy,
     /// The cluster's authorities, as PEM.
     pub bundle: Option<&'a str>,
@@ -65,13 +62,11 @@ pub enum VerifyError {
     /// The running release does not say how.
     #[error(transparent)]
     Trust(TrustError),
-    /// It took too long.
     #[error("it was not verified within {} s", .0.as_secs())]
     Await(Duration),
     /// It is not named by digest.
     #[error("release images that are not accessed via digest cannot be verified")]
     FindDigest,
-    /// Its digest is none.
     #[error(transparent)]
     ParseDigest(digest::Error),
     /// A keyring cannot be read.
@@ -88,7 +83,6 @@ pub enum VerifyError {
     Refused {
         /// By which keyrings.
         why: Unverified,
-        /// What each place had.
         notes: Vec<String>,
     },
 }

@@ -5,7 +5,6 @@ use crate::plain::plain;
 /// Whether the reader's terminal shows colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ink {
-    /// It does.
     Coloured,
     /// It is a file or a pipe.
     Plain,
@@ -17,15 +16,12 @@ pub enum Tone {
     /// Nothing in particular.
     #[default]
     Plain,
-    /// A title.
     Strong,
-    /// What may be overlooked.
     Soft,
     /// Something is under way, and harms nothing.
     Busy,
     /// Something is under way, and is felt.
     Away,
-    /// All is well.
     Good,
     /// Something needs a person.
     Bad,

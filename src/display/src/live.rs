@@ -12,7 +12,6 @@ use crate::table::{AlignedTable, Cell, Column, cut};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LiveNode {
-    /// Its name.
     pub name: String,
     /// Its pool; the column is left out if no node has one.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -22,7 +21,6 @@ pub struct LiveNode {
     /// What the phase waits for.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub waits_for: String,
-    /// Why it failed.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
     /// Since when it is in the phase.
@@ -34,7 +32,6 @@ pub struct LiveNode {
 /// What stands above the nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Default, Serialize)]
 pub struct LiveHeading {
-    /// What is shown.
     pub title: String,
     /// Facts about all nodes, one a line; each begins with what it is about, up to the colon.
     pub notes: Vec<String>,
@@ -89,7 +86,6 @@ impl LiveView {
         }
     }
 
-    /// Where it is shown.
     pub const fn medium(&self) -> Medium {
         self.medium
     }

@@ -17,7 +17,6 @@ enum Child {
 }
 
 impl Element {
-    /// An empty one.
     pub fn new(name: &'static str) -> Self {
         Self {
             name,
@@ -47,7 +46,6 @@ impl Element {
             .with("height", Pixels(height))
     }
 
-    /// A straight line.
     pub fn line(from: (f64, f64), to: (f64, f64)) -> Self {
         Self::new("line")
             .with("x1", Pixels(from.0))

@@ -5,7 +5,6 @@ use crate::ink::{Ink, Tone};
 /// What stands between two columns.
 const GAP: &str = "  ";
 
-/// A column.
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
     title: &'static str,
@@ -14,7 +13,6 @@ pub struct Column {
 }
 
 impl Column {
-    /// Of texts.
     pub const fn left(title: &'static str) -> Self {
         Self {
             title,
@@ -23,7 +21,6 @@ impl Column {
         }
     }
 
-    /// Of numbers.
     pub const fn right(title: &'static str) -> Self {
         Self {
             is_right: true,
@@ -46,7 +43,6 @@ impl Column {
 pub struct Cell {
     /// Shown as one line.
     pub text: String,
-    /// What it means.
     pub tone: Tone,
 }
 
@@ -99,7 +95,6 @@ impl<'a> AlignedTable<'a> {
         std::iter::once(heading).chain(rows).collect()
     }
 
-    /// Of a column.
     fn width(&self, at: usize) -> usize {
         let cells = self.rows.iter().filter_map(|(_, cells)| cells.get(at));
         let column = self.columns.get(at);

@@ -31,7 +31,6 @@ use crate::tls;
 /// Why a role has no `kubelet.conf` that options are laid over: its MachineConfig, by name.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum BaseError {
-    /// It is not there.
     #[error(
         "MachineConfig {0} is missing, which has the {KUBELET_CONF} that options are laid over"
     )]
@@ -62,7 +61,6 @@ pub enum Error {
     /// `kubelet.conf` cannot be printed.
     #[error("kubelet.conf cannot be written")]
     Print(#[source] Arc<serde_saphyr::ser::Error>),
-    /// The cluster's TLS profile.
     #[error(transparent)]
     ClusterTls(#[from] tls::Error),
     /// The KubeletConfig's TLS profile. Its field goes on in the message of the profile.
@@ -125,7 +123,6 @@ impl KubeletBase {
     }
 }
 
-/// What KubeletConfigs come to.
 #[derive(Debug, Clone, Default)]
 pub struct KubeletPlan {
     /// MachineConfigs of those that are followed.

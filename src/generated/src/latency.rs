@@ -1,25 +1,21 @@
 //! How often workers report to their cluster.
 
-/// How often workers report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LatencyProfile {
     /// Every 10 seconds.
     Default,
     /// Every 20 seconds.
     MediumUpdateAverageReaction,
-    /// Every minute.
     LowUpdateSlowReaction,
 }
 
 impl LatencyProfile {
-    /// All of them.
     pub(crate) const ALL: [Self; 3] = [
         Self::Default,
         Self::MediumUpdateAverageReaction,
         Self::LowUpdateSlowReaction,
     ];
 
-    /// Its name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Default => "Default",

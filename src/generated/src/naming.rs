@@ -54,9 +54,7 @@ pub enum Error {
 /// A kind whose objects select pools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SelectingKind {
-    /// KubeletConfig.
     Kubelet,
-    /// ContainerRuntimeConfig.
     Runtime,
 }
 
@@ -114,14 +112,11 @@ impl SelectingKind {
 /// An object that selects pools.
 #[derive(Debug, Clone, Copy)]
 pub struct Claimant<'a> {
-    /// Its metadata.
     pub metadata: &'a ObjectMeta,
-    /// Which pools it selects.
     pub selector: Option<&'a LabelSelector>,
 }
 
 impl<'a> Claimant<'a> {
-    /// Its name.
     pub fn name(&self) -> &'a str {
         self.metadata.name.as_deref().unwrap_or_default()
     }
@@ -151,7 +146,6 @@ impl<'a> Claimant<'a> {
 /// The pools of an object, and the number at the end of its names.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NamedPools<'p> {
-    /// The pools.
     pub pools: Vec<&'p PoolFacts>,
     /// 0 for none.
     pub number: u32,

@@ -34,27 +34,21 @@ pub enum Error {
 pub struct GeneratedFile {
     /// Where it lies on the host.
     pub path: String,
-    /// What is in it.
     pub text: String,
 }
 
 /// The object that a MachineConfig was generated for, and that controls it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Maker {
-    /// Its API version.
     pub api_version: &'static str,
-    /// Its kind.
     pub kind: &'static str,
-    /// Its name.
     pub name: String,
-    /// Its unique id.
     pub uid: String,
 }
 
 /// A MachineConfig that is to be there.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GeneratedConfig {
-    /// Its name.
     pub name: String,
     /// The role that it is labelled with: the pool's name.
     pub role: String,
@@ -62,7 +56,6 @@ pub struct GeneratedConfig {
     pub maker: Option<Maker>,
     /// The platform that it is a base configuration of; nothing where it is none.
     pub platform: Option<&'static str>,
-    /// Its `spec`.
     pub spec: Value,
 }
 
@@ -151,7 +144,6 @@ pub fn file_of(spec: &MachineConfigSpec, path: &str) -> Result<Option<String>, E
 /// What becomes of an object that selects pools. `E` is why one of its kind is not followed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettingOutcome<E> {
-    /// Its name.
     pub name: String,
     /// The annotation with its number; nothing where it has none yet.
     pub suffix: Option<String>,

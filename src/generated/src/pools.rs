@@ -8,7 +8,6 @@ use pool::selector::Selector;
 /// A pool that objects select.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PoolFacts {
-    /// Name.
     pub name: String,
     /// Labels, by which objects select it.
     pub labels: BTreeMap<String, String>,
@@ -19,7 +18,6 @@ pub struct PoolFacts {
 }
 
 impl PoolFacts {
-    /// Reads a pool.
     pub fn read(pool: &MachineConfigPool) -> Self {
         let name = pool.metadata.name.clone().unwrap_or_default();
         let selector = pool.spec.machine_config_selector.as_ref();

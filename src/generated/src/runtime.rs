@@ -62,7 +62,6 @@ pub enum Error {
     /// A runtime that there is not.
     #[error("invalid DefaultRuntime {0:?}, must be crun or runc")]
     DefaultRuntime(String),
-    /// A negative size.
     #[error("invalid OverlaySize \"{0}\", cannot be less than 0")]
     OverlaySize(String),
     /// Field and value.
@@ -79,7 +78,6 @@ pub enum Error {
     RepeatedPath(&'static str, usize, String),
 }
 
-/// What ContainerRuntimeConfigs come to.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RuntimePlan {
     /// MachineConfigs of those that are followed.
@@ -135,7 +133,6 @@ pub fn plan(
     plan
 }
 
-/// The settings for `storage.conf`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Storage {
     overlay_bytes: Option<i128>,

@@ -76,7 +76,6 @@ const PULL_SECRET_FILE: &str = "/var/lib/kubelet/config.json";
 /// The Secret by which nodes pull images.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PullSecret {
-    /// Its type.
     pub r#type: String,
     /// Value of its key [`PullSecret::KEY`].
     pub value: Vec<u8>,
@@ -176,7 +175,6 @@ pub fn plan(
 }
 
 impl Facts {
-    /// Reads what is used.
     fn read(spec: &ControllerConfigSpec, secret: Option<&PullSecret>) -> Result<Self, Fault> {
         if spec.cluster_dns_ip.is_empty() {
             return Err(Fault::NoDns);

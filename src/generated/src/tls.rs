@@ -6,7 +6,6 @@ use api::machineconfiguration::TlsSecurityProfile;
 /// Why a profile is refused: the field, from the profile on.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The type is none.
     #[error("tlsSecurityProfile.type: there is no profile {0:?}")]
     NoProfile(String),
     /// A custom profile has nothing in it.

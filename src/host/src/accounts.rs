@@ -29,15 +29,12 @@ pub enum Error {
     Unknown {
         /// `user` or `group`.
         kind: &'static str,
-        /// The name.
         name: String,
     },
     /// A database is no regular file or no text.
     #[error("{path} {why}")]
     Database {
-        /// Its path.
         path: &'static str,
-        /// The fault.
         why: &'static str,
     },
     /// An account of the OS cannot be appended: another account has its id.
@@ -47,7 +44,6 @@ pub enum Error {
         kind: &'static str,
         /// The account of the OS.
         name: String,
-        /// Its id.
         id: u32,
         /// The account that has the id.
         other: String,

@@ -29,29 +29,20 @@ pub enum Error {
     /// The block cannot be read.
     #[error("cannot read {}", path.display())]
     Read {
-        /// The file.
         path: PathBuf,
-        /// The system's error.
         #[source]
         source: io::Error,
     },
     /// The block cannot be written.
     #[error("cannot write {}", path.display())]
     Write {
-        /// The file.
         path: PathBuf,
-        /// The system's error.
         #[source]
         source: io::Error,
     },
     /// The file is no environment block, or has no room for a variable.
     #[error("{} {why}", path.display())]
-    Block {
-        /// The file.
-        path: PathBuf,
-        /// The fault.
-        why: &'static str,
-    },
+    Block { path: PathBuf, why: &'static str },
 }
 
 /// Sets how often the boot loader of the sysroot at `base` boots the first entry before it boots

@@ -35,10 +35,8 @@ use crate::journal::{self, DeploymentId, Journal, JournalStore};
 use crate::systemd::{self, Enablement, Job};
 use crate::{accounts, files, process, record};
 
-/// How a run ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum End {
-    /// The run is complete.
     Done,
     /// The boot loader names the deployment to run; a reboot completes the run.
     NeedsReboot,
@@ -49,12 +47,10 @@ pub enum End {
 /// Why a plan could not be executed or reverted.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A step failed.
     #[error("cannot apply {object}")]
     Step {
         /// The object of the step: `file /etc/hosts`, `unit kubelet.service`.
         object: String,
-        /// Why.
         #[source]
         source: StepError,
     },
@@ -64,7 +60,6 @@ pub enum Error {
     Service {
         /// [`Action::ReloadUnit`] or [`Action::RestartUnit`].
         action: Box<Action>,
-        /// Why.
         #[source]
         source: StepError,
     },
@@ -73,7 +68,6 @@ pub enum Error {
     Undo {
         /// The object of the step.
         object: String,
-        /// Why.
         #[source]
         source: StepError,
     },
@@ -97,10 +91,7 @@ pub enum Error {
     Sysroot(Box<dyn StdError + Send + Sync>),
     /// The host does not meet the target's expectations.
     #[error("the target's checks do not hold: {}", reasons.join("; "))]
-    NotVerified {
-        /// The mismatches.
-        reasons: Vec<String>,
-    },
+    NotVerified { reasons: Vec<String> },
     /// A plan that needs a reboot describes no deployment.
     #[error("the plan asks for a reboot and describes no deployment")]
     NoDeploy,
@@ -116,10 +107,8 @@ fn in_words(action: &Action) -> String {
     }
 }
 
-/// Why a step failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StepError {
-    /// A file operation failed.
     #[error(transparent)]
     Files(#[from] files::Error),
     /// The accounts cannot be read, or a password cannot be set.
@@ -128,11 +117,9 @@ pub enum StepError {
     /// A file's owner is unknown. Clients of OpenShift's MCO look for these words.
     #[error("failed to retrieve file ownership for file {path:?}: failed to retrieve {id}: {name}")]
     Owner {
-        /// The file.
         path: String,
         /// `UserID for username` or `GroupID for group`.
         id: &'static str,
-        /// The name.
         name: String,
     },
     /// systemd refused or failed an operation on a unit.
@@ -152,16 +139,10 @@ pub enum StepError {
     NotText,
     /// The path belongs to the OS and is read-only.
     #[error("{path} lies where the OS is read-only")]
-    ReadOnly {
-        /// The path, resolved.
-        path: String,
-    },
+    ReadOnly { path: String },
     /// The file would be gone after the next boot.
     #[error("{path} lies where each boot removes all")]
-    Volatile {
-        /// The path, resolved.
-        path: String,
-    },
+    Volatile { path: String },
     /// A path of the home directory is a link or no directory.
     #[error("{path} is not a directory of the user's own")]
     Home {
@@ -170,16 +151,10 @@ pub enum StepError {
     },
     /// A directory exists where the step writes a file.
     #[error("{path} is a directory")]
-    Directory {
-        /// The path, resolved.
-        path: String,
-    },
+    Directory { path: String },
     /// A parent of the file exists and is not a directory.
     #[error("{path} is not a directory")]
-    NotDirectory {
-        /// The path, resolved.
-        path: String,
-    },
+    NotDirectory { path: String },
     /// A unit's file is below `/var`, where `systemctl --root` does not search.
     #[error(
         "its file lies below /var, which no deployment has: it can be enabled on the running host only"
@@ -313,7 +288,6 @@ pub trait Steps {
 /// A finished deployment that no boot entry names yet.
 #[derive(Debug)]
 pub struct NewDeployment {
-    /// Its checksum and serial.
     pub id: DeploymentId,
     /// Its root, with the state root's `/var`.
     pub root: Root,
@@ -321,7 +295,6 @@ pub struct NewDeployment {
     pub missing_accounts: MissingAccounts,
 }
 
-/// The host's deployments.
 pub trait Sysroot {
     /// The booted deployment.
     ///

@@ -31,18 +31,12 @@ use std::io;
 pub enum Error {
     /// The path is not allowed: relative, with `..`, empty, or with too many links.
     #[error("path {path:?} {why}")]
-    Path {
-        /// The path as given.
-        path: String,
-        /// The fault.
-        why: &'static str,
-    },
+    Path { path: String, why: &'static str },
     /// An entry could not be opened or read.
     #[error("cannot read {path}")]
     Read {
         /// Path below the root.
         path: String,
-        /// The system's error.
         #[source]
         source: io::Error,
     },
@@ -51,7 +45,6 @@ pub enum Error {
     Write {
         /// Path below the root.
         path: String,
-        /// The system's error.
         #[source]
         source: io::Error,
     },
@@ -60,7 +53,6 @@ pub enum Error {
     Remove {
         /// Path below the root.
         path: String,
-        /// The system's error.
         #[source]
         source: io::Error,
     },
@@ -69,7 +61,6 @@ pub enum Error {
     Label {
         /// Path below the root.
         path: String,
-        /// The policy's error.
         source: LabelError,
     },
 }

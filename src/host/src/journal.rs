@@ -43,9 +43,7 @@ impl fmt::Display for DeploymentId {
 /// The current boot and time, as the running program read them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Moment {
-    /// This boot: [`boot_id`].
     pub boot_id: String,
-    /// The current time.
     pub now: Timestamp,
 }
 
@@ -85,21 +83,13 @@ pub enum JournalStage {
     /// The target is booted and not verified yet.
     Booted,
     /// The revert or the roll-back has begun.
-    RollingBack {
-        /// Why.
-        cause: String,
-    },
+    RollingBack { cause: String },
     /// Verification failed, and the target stays booted, because the attempt has `stay` set.
-    Failed {
-        /// Why.
-        cause: String,
-    },
+    Failed { cause: String },
 }
 
-/// An attempt under way.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Journal {
-    /// [`SCHEMA`].
     pub schema: u32,
     /// How far the attempt is.
     #[serde(flatten)]
@@ -198,7 +188,6 @@ impl Journal {
     }
 }
 
-/// How an attempt ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AttemptOutcome {
@@ -228,11 +217,8 @@ impl AttemptOutcome {
 /// How the last attempt on this host ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LastAttempt {
-    /// [`SCHEMA`].
     pub schema: u32,
-    /// The attempt.
     pub attempt: Attempt,
-    /// The outcome.
     pub outcome: AttemptOutcome,
     /// The configuration that the attempt started from.
     pub from: Target,
@@ -240,7 +226,6 @@ pub struct LastAttempt {
     pub to: Target,
     /// The boot in which the attempt ended.
     pub boot_id: String,
-    /// When the attempt ended.
     pub at: Timestamp,
     /// Why it ended so; `None` for a verified target.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -254,7 +239,6 @@ pub struct LastAttempt {
 /// back.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Switch {
-    /// [`SCHEMA`].
     pub schema: u32,
     /// The deployment that is left.
     pub left: DeploymentId,
@@ -293,13 +277,9 @@ impl Switch {
 /// A target that failed on this host. It is not tried again until it is released.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeldTarget {
-    /// [`SCHEMA`].
     pub schema: u32,
-    /// The target.
     #[serde(flatten)]
     pub target: Target,
-    /// Why.
     pub cause: String,
-    /// When it failed.
     pub since: Timestamp,
 }

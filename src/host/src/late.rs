@@ -37,12 +37,10 @@ pub enum Error {
     Record(#[from] record::Error),
 }
 
-/// What was carried over.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CarriedOver {
     /// Written paths, in the order in which they were written.
     pub written: Vec<String>,
-    /// Removed paths.
     pub removed: Vec<String>,
     /// What was not carried over and is kept in [`KEPT`], and why.
     pub conflicts: Vec<(String, String)>,
@@ -225,7 +223,6 @@ fn read_entry(root: &Root, at: &Location) -> Result<Option<(EtcEntry, Inode)>, f
     Ok(root.inode(at)?.map(|inode| (entry, inode)))
 }
 
-/// Does one change.
 fn apply(left: &Root, booted: &Root, change: &LateChange) -> Result<(), files::Error> {
     let at = Location::of_resolved(change.path())?;
     match change {

@@ -45,7 +45,6 @@ pub enum Error {
     Ostree {
         /// The operation: `load the deployments`, `deploy <commit>`.
         operation: String,
-        /// libostree's error.
         #[source]
         source: glib::Error,
     },
@@ -54,17 +53,13 @@ pub enum Error {
     NotBooted,
     /// A named deployment does not exist.
     #[error("there is no deployment {deployment}")]
-    NoDeployment {
-        /// Its checksum and serial.
-        deployment: String,
-    },
+    NoDeployment { deployment: String },
     /// Another program holds the lock of the deployments.
     #[error("another program holds the lock of the deployments")]
     Locked,
     /// An image cannot be fetched.
     #[error("cannot fetch {image}{cause}")]
     Fetch {
-        /// Its pull spec.
         image: String,
         /// The class of the error.
         cause: FetchCause,
@@ -74,24 +69,18 @@ pub enum Error {
     },
     /// A string is no pull spec.
     #[error("{image:?} is no pull spec of an image")]
-    PullSpec {
-        /// The string.
-        image: String,
-    },
+    PullSpec { image: String },
     /// An image's commit cannot be booted.
     #[error("{image} cannot be booted: {why}")]
     NotBootable {
         /// Its pull spec, or the commit.
         image: String,
-        /// The missing part.
         why: String,
     },
     /// A file system has too little free space.
     #[error("{what} needs {needed} bytes in {place}, where {free} are free")]
     NoRoom {
-        /// What needs the space.
         what: String,
-        /// The file system's directory.
         place: &'static str,
         /// Needed space, in bytes.
         needed: u64,
@@ -100,19 +89,14 @@ pub enum Error {
     },
     /// An image to deploy was not fetched.
     #[error("{image} is not on this host: it has not been fetched")]
-    NotFetched {
-        /// Its pull spec.
-        image: String,
-    },
+    NotFetched { image: String },
     /// A directory cannot be read or written.
     #[error(transparent)]
     Files(#[from] crate::files::Error),
     /// A path could not be read or written.
     #[error("cannot use {path}")]
     Io {
-        /// The path.
         path: String,
-        /// The system's error.
         #[source]
         source: io::Error,
     },

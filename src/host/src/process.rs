@@ -78,20 +78,15 @@ pub enum Error {
     /// It could not be started or waited for.
     #[error("cannot run {}", program.display())]
     Start {
-        /// Its path.
         program: PathBuf,
-        /// The system's error.
         #[source]
         source: std::io::Error,
     },
     /// It ended with another status than 0.
     #[error("{} {} failed ({status}): {stderr}", program.display(), arguments.join(" "))]
     Failed {
-        /// Its path.
         program: PathBuf,
-        /// Its arguments.
         arguments: Vec<String>,
-        /// Its exit status.
         status: ExitStatus,
         /// The end of its standard error.
         stderr: String,
@@ -99,11 +94,8 @@ pub enum Error {
     /// It did not end in time and was killed.
     #[error("{} {} did not end in {} s: {stderr}", program.display(), arguments.join(" "), deadline.as_secs())]
     Late {
-        /// Its path.
         program: PathBuf,
-        /// Its arguments.
         arguments: Vec<String>,
-        /// The deadline.
         deadline: Duration,
         /// The end of its standard error.
         stderr: String,

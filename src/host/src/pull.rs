@@ -74,7 +74,6 @@ pub struct Puller {
     pub authfile: Option<String>,
     /// Options before the command.
     pub options: Vec<String>,
-    /// Additional environment.
     pub environment: Vec<(String, String)>,
 }
 

@@ -69,7 +69,6 @@ pub enum Error {
     Image(String),
 }
 
-/// A readable record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
     target: Target,
@@ -82,7 +81,6 @@ impl Record {
         &self.target
     }
 
-    /// The same, by value.
     pub fn into_target(self) -> Target {
         self.target
     }

@@ -27,7 +27,6 @@ pub enum Enablement {
 }
 
 impl Enablement {
-    /// The verb of `systemctl`.
     pub const fn verb(self) -> &'static str {
         match self {
             Self::Enable => "enable",
@@ -45,7 +44,6 @@ pub enum Error {
     Connect {
         /// The way: `on the system bus` or `over its own socket`.
         by: &'static str,
-        /// The connection's error.
         #[source]
         source: Box<zbus::Error>,
     },
@@ -59,7 +57,6 @@ pub enum Error {
         operation: &'static str,
         /// The unit, or another object of the call.
         unit: String,
-        /// The bus's error.
         #[source]
         source: Box<zbus::Error>,
     },
@@ -68,7 +65,6 @@ pub enum Error {
     Job {
         /// `start`, `stop`, `restart` or `reload`.
         operation: &'static str,
-        /// The unit.
         unit: String,
         /// systemd's result: `failed`, `canceled`, `timeout`, `dependency`, …
         result: String,
@@ -78,9 +74,7 @@ pub enum Error {
     Late {
         /// `start`, `stop`, `restart` or `reload`.
         operation: &'static str,
-        /// The unit.
         unit: String,
-        /// The deadline.
         seconds: u64,
     },
     /// `systemctl --root` failed.

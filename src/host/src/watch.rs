@@ -38,12 +38,7 @@ pub enum Error {
     Queue(#[source] io::Error),
     /// A directory cannot be watched; the kernel limits how many are.
     #[error("cannot watch directory {path}")]
-    Directory {
-        /// The directory.
-        path: String,
-        /// Why.
-        source: io::Error,
-    },
+    Directory { path: String, source: io::Error },
     /// A path cannot be resolved.
     #[error(transparent)]
     Files(#[from] crate::files::Error),

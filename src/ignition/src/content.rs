@@ -76,7 +76,6 @@ pub fn to_data_url(bytes: &[u8]) -> String {
     format!("data:;base64,{data}")
 }
 
-/// Reads a `data:` URL.
 fn data_url(url: &str) -> Result<Vec<u8>, Error> {
     let Some(rest) = url.strip_prefix("data:") else {
         let scheme = url.split_once(':').map_or("", |(scheme, _)| scheme);

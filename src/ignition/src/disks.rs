@@ -1,16 +1,10 @@
 //! Disks, partitions, arrays, encrypted volumes and file systems: what only a first boot can make.
 
-#![expect(
-    missing_docs,
-    reason = "members as the Ignition specification describes them"
-)]
-
 use serde::{Deserialize, Serialize};
 
 use super::member::is_empty;
 use super::resource::Resource;
 
-/// A disk.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Disk {
@@ -24,7 +18,6 @@ pub struct Disk {
     pub wipe_table: Option<bool>,
 }
 
-/// A partition.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Partition {
@@ -55,7 +48,6 @@ pub struct Partition {
     pub wipe_partition_entry: Option<bool>,
 }
 
-/// A file system.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Filesystem {
@@ -81,7 +73,6 @@ pub struct Filesystem {
     pub wipe_filesystem: Option<bool>,
 }
 
-/// A software array.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Raid {
@@ -98,7 +89,6 @@ pub struct Raid {
     pub spares: Option<i64>,
 }
 
-/// An encrypted volume.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Luks {
@@ -171,7 +161,6 @@ pub struct ClevisCustom {
     pub pin: Option<String>,
 }
 
-/// A Tang server.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Tang {

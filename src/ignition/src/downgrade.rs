@@ -11,15 +11,10 @@ use super::{Config, Error, MAX_FILE_MODE, Problem, v2, version};
 /// A version that configurations are printed in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SpecVersion {
-    /// 2.2.0.
     V2_2,
-    /// 3.1.0.
     V3_1,
-    /// 3.2.0.
     V3_2,
-    /// 3.3.0.
     V3_3,
-    /// 3.4.0.
     V3_4,
     /// 3.5.0, which every configuration is read into.
     V3_5,
@@ -60,7 +55,6 @@ impl SpecVersion {
         }
     }
 
-    /// Whether it has `kernelArguments`.
     pub const fn has_kernel_arguments(self) -> bool {
         matches!(self, Self::V3_3 | Self::V3_4 | Self::V3_5)
     }

@@ -7,7 +7,6 @@ use std::fmt;
 pub struct Warning {
     /// JSON path, such as `storage.files[3].mode`.
     pub field: String,
-    /// The message about it.
     pub text: String,
 }
 

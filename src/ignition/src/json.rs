@@ -21,7 +21,6 @@ pub(super) enum TypeError {
     Mismatch {
         /// What was found. It never holds a text: that may be the content of a file.
         found: String,
-        /// What the type expects.
         expected: String,
     },
     /// All else, such as a missing member.

@@ -67,7 +67,6 @@ pub enum Error {
         "parsing Ignition config failed: unknown version. Supported spec versions: {SUPPORTED} (ignition.version is {0:?})"
     )]
     UnknownVersion(String),
-    /// `ignition.version` is no version.
     #[error(
         "parsing Ignition config failed: invalid version. Supported spec versions: {SUPPORTED} (ignition.version is {0:?})"
     )]

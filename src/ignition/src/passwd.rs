@@ -1,15 +1,9 @@
 //! Accounts.
 
-#![expect(
-    missing_docs,
-    reason = "members as the Ignition specification describes them"
-)]
-
 use serde::{Deserialize, Serialize};
 
 use super::member::is_empty;
 
-/// `passwd`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Passwd {
@@ -21,7 +15,6 @@ pub struct Passwd {
     pub users: Vec<PasswdUser>,
 }
 
-/// A group.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PasswdGroup {
@@ -38,7 +31,6 @@ pub struct PasswdGroup {
     pub system: Option<bool>,
 }
 
-/// A user.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PasswdUser {

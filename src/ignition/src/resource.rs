@@ -1,10 +1,5 @@
 //! Where the bytes of a file, certificate or configuration come from.
 
-#![expect(
-    missing_docs,
-    reason = "members as the Ignition specification describes them"
-)]
-
 use serde::{Deserialize, Serialize};
 
 use super::member::is_empty;

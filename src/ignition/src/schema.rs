@@ -5,11 +5,6 @@
 //! specification v3.5.0). An absent member is `None` or empty; members that are empty are not
 //! printed, because the name of a rendered configuration is made of what is printed.
 
-#![expect(
-    missing_docs,
-    reason = "members as the Ignition specification describes them"
-)]
-
 use serde::{Deserialize, Serialize};
 
 use super::member::is_empty;
@@ -18,7 +13,6 @@ use super::resource::Resource;
 use super::storage::Storage;
 use super::systemd::Systemd;
 
-/// An Ignition configuration.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Config {
@@ -56,7 +50,6 @@ pub struct Ignition {
     pub version: String,
 }
 
-/// `ignition.config`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct IgnitionConfig {
@@ -72,10 +65,8 @@ pub struct IgnitionConfig {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Proxy {
-    /// Proxy for `http`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub http_proxy: Option<String>,
-    /// Proxy for `https`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub https_proxy: Option<String>,
     #[serde(skip_serializing_if = "is_empty")]

@@ -1,10 +1,5 @@
 //! Files, directories and links; disks are in [`super::disks`].
 
-#![expect(
-    missing_docs,
-    reason = "members as the Ignition specification describes them"
-)]
-
 use serde::{Deserialize, Serialize};
 
 use super::disks::{Disk, Filesystem, Luks, Raid};
@@ -48,7 +43,6 @@ pub struct NodeOwner {
     pub name: Option<String>,
 }
 
-/// A regular file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct File {
@@ -72,7 +66,6 @@ pub struct File {
     pub user: NodeOwner,
 }
 
-/// A directory.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Directory {
@@ -90,7 +83,6 @@ pub struct Directory {
     pub user: NodeOwner,
 }
 
-/// A link.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Link {

@@ -4,7 +4,6 @@ use serde::{Deserialize, Serialize};
 
 use super::member::is_empty;
 
-/// `systemd`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Systemd {
@@ -13,7 +12,6 @@ pub struct Systemd {
     pub units: Vec<Unit>,
 }
 
-/// A unit below `/etc/systemd/system`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Unit {
@@ -33,7 +31,6 @@ pub struct Unit {
     pub name: String,
 }
 
-/// A drop-in below `/etc/systemd/system/<unit>.d`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Dropin {

@@ -17,7 +17,6 @@ use super::{Config, Problem, Warning};
 
 pub use paths::MAX_FILE_MODE;
 
-/// What validation says.
 #[derive(Debug, Default)]
 pub(super) struct Verdict {
     pub problems: Vec<Problem>,

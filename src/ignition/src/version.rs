@@ -11,14 +11,12 @@ pub(super) enum Version {
     Nothing,
     /// 2.0 to 2.2, all read as 2.2.
     Two,
-    /// 3.0 to 3.5.
     Three {
         /// The number after the 3.
         minor: u8,
     },
 }
 
-/// Reads `ignition.version`.
 pub(super) fn of(value: &Value) -> Result<Version, Error> {
     if value.is_null() || value.as_object().is_some_and(serde_json::Map::is_empty) {
         return Ok(Version::Nothing);

@@ -48,7 +48,6 @@ impl Read for ArchiveMember<'_, '_> {
 }
 
 impl ArchiveMember<'_, '_> {
-    /// What it is.
     pub fn kind(&self) -> EntryType {
         self.entry.header().entry_type()
     }

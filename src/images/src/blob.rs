@@ -59,12 +59,10 @@ impl Blob {
         })
     }
 
-    /// Its digest.
     pub fn digest(&self) -> &ImageDigest {
         &self.digest
     }
 
-    /// Its length in bytes.
     pub fn size(&self) -> u64 {
         self.size
     }
@@ -84,7 +82,6 @@ impl Blob {
         Ok(bytes)
     }
 
-    /// Its bytes, in pieces.
     pub(crate) fn chunks(&self) -> impl Iterator<Item = io::Result<bytes::Bytes>> + use<> {
         let mut file = self.reader();
         std::iter::from_fn(move || {
@@ -133,7 +130,6 @@ fn held(expected: &ImageDigest, found: ImageDigest) -> Result<(), ArchiveFault> 
     }))
 }
 
-/// Writes a blob.
 #[derive(Debug)]
 pub(crate) struct Writer(Hashing<File>);
 

@@ -68,28 +68,21 @@ impl BudgetLimits {
 /// Which limit the work would exceed. Each names the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Excess {
-    /// Of [`BudgetLimits::layer_bytes`].
     #[error("a layer is larger than {0} bytes")]
     Layer(u64),
     /// The configuration is read into memory whole.
     #[error("its configuration is larger than {0} bytes")]
     Configuration(u64),
-    /// Of [`BudgetLimits::unpacked_bytes`].
     #[error("it unpacks to more than {0} bytes")]
     Unpacked(u64),
-    /// Of [`BudgetLimits::entries`].
     #[error("it has more than {0} entries")]
     Entries(u64),
-    /// Of [`BudgetLimits::paths_bytes`].
     #[error("its paths take more than {0} bytes")]
     Paths(u64),
-    /// Of [`BudgetLimits::kept_bytes`].
     #[error("its files take more than {0} bytes")]
     Kept(u64),
-    /// Of [`NAME_BYTES`].
     #[error("an entry has a name of more than {0} bytes")]
     Name(usize),
-    /// Of [`HEAD_BYTES`].
     #[error("an entry has headers of more than {0} bytes")]
     Head(u64),
     /// The result is no longer waited for.
@@ -148,7 +141,6 @@ impl Budget {
         }
     }
 
-    /// Its limits.
     pub(crate) const fn limits(&self) -> &BudgetLimits {
         &self.limits
     }
@@ -171,12 +163,10 @@ impl Budget {
         add(&self.unpacked, count, limit, Excess::Unpacked)
     }
 
-    /// An entry begins.
     pub(crate) fn use_entry(&self) -> Result<(), Excess> {
         add(&self.entries, 1, self.limits.entries, Excess::Entries)
     }
 
-    /// A path is remembered.
     pub(crate) fn use_path(&self, path: &str) -> Result<(), Excess> {
         let cost = path.len() as u64 + PATH_COST;
         add(&self.paths, cost, self.limits.paths_bytes, Excess::Paths)

@@ -28,7 +28,6 @@ impl Built {
         self.manifest.digest()
     }
 
-    /// Its manifest.
     pub fn manifest(&self) -> &Blob {
         &self.manifest
     }

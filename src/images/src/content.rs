@@ -24,7 +24,6 @@ use crate::store::{Stores, blocking};
 /// Which layers of an image count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layers {
-    /// The last one only.
     Last,
     /// The uppermost one that has files of the directory.
     Uppermost,

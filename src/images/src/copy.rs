@@ -9,7 +9,6 @@ use crate::error::Error;
 use crate::location::ImageLocation;
 use crate::store::Stores;
 
-/// What a copy did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImageCopy {
     /// Digest of the image, or of the list.

@@ -23,10 +23,7 @@ pub struct Credentials {
 pub enum Error {
     /// It is not JSON of this shape.
     #[error("it is not JSON with a map \"auths\" (line {line})")]
-    Syntax {
-        /// Where it is wrong.
-        line: usize,
-    },
+    Syntax { line: usize },
     /// One entry is no name and password.
     #[error("field auths.{0}.auth is not Base64 of name:password")]
     Auth(String),

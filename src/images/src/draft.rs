@@ -19,7 +19,6 @@ pub use crate::built::Built;
 /// What an image is made of.
 #[derive(Debug)]
 pub struct Draft {
-    /// What it runs on.
     pub platform: Platform,
     /// When it was made, as it says.
     pub created: Timestamp,
@@ -29,7 +28,6 @@ pub struct Draft {
     pub user: String,
     /// Its program and the first arguments.
     pub entrypoint: Vec<String>,
-    /// Its layers, lowest first.
     layers: Vec<DraftLayer>,
 }
 
@@ -42,7 +40,6 @@ struct DraftLayer {
 }
 
 impl Draft {
-    /// An image without layers.
     pub fn new(platform: Platform, created: Timestamp) -> Self {
         Self {
             platform,

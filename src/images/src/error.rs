@@ -14,7 +14,6 @@ pub enum Error {
     /// A request to a registry failed.
     #[error("image {image}: the registry could not be asked")]
     Registry {
-        /// The image.
         image: String,
         /// The error of the registry, or of the way to it.
         #[source]
@@ -22,14 +21,10 @@ pub enum Error {
     },
     /// The image is not there.
     #[error("image {image} is not there")]
-    Missing {
-        /// The image.
-        image: String,
-    },
+    Missing { image: String },
     /// A directory is no OCI layout, or holds several images and none was named.
     #[error("image {image}: {why}")]
     Layout {
-        /// The image.
         image: String,
         /// What is wrong with the directory.
         why: String,
@@ -37,11 +32,9 @@ pub enum Error {
     /// A directory or file cannot be used.
     #[error("image {image}: cannot {what} {}", path.display())]
     File {
-        /// The image.
         image: String,
         /// What was tried, such as `read`.
         what: &'static str,
-        /// The file.
         path: PathBuf,
         /// The error of the system.
         #[source]
@@ -50,15 +43,12 @@ pub enum Error {
     /// The content is not the requested one.
     #[error("image {image}: {mismatch}")]
     Mismatch {
-        /// The image.
         image: String,
-        /// Both digests.
         mismatch: Box<DigestMismatch>,
     },
     /// A document of the image is wrong.
     #[error("image {image}: the {document} cannot be read")]
     Document {
-        /// The image.
         image: String,
         /// Which document: `manifest`, `configuration` or `index`.
         document: &'static str,
@@ -68,26 +58,17 @@ pub enum Error {
     },
     /// The manifest is of a form that is not supported.
     #[error("image {image}: {form} is not supported")]
-    Form {
-        /// The image.
-        image: String,
-        /// What it is.
-        form: String,
-    },
+    Form { image: String, form: String },
     /// A list has no image for a platform.
     #[error("image {image}: none of its images is for {platform}; it has {available}")]
     Platform {
-        /// The image.
         image: String,
-        /// The requested platform.
         platform: String,
-        /// What it has.
         available: String,
     },
     /// A layer cannot be read from its registry or from the disk.
     #[error("image {image}: layer {layer} cannot be read")]
     Layer {
-        /// The image.
         image: String,
         /// Digest of the layer.
         layer: String,
@@ -98,7 +79,6 @@ pub enum Error {
     /// The content of a layer is no archive that can be unpacked.
     #[error("image {image}: layer {layer} cannot be unpacked")]
     Archive {
-        /// The image.
         image: String,
         /// Digest of the layer.
         layer: String,
@@ -108,50 +88,26 @@ pub enum Error {
     },
     /// The image takes more than it may.
     #[error("image {image}: {excess}")]
-    Excess {
-        /// The image.
-        image: String,
-        /// The limit.
-        excess: Excess,
-    },
+    Excess { image: String, excess: Excess },
     /// A file of a layer is larger than what is taken.
     #[error("image {image}: file {file} is larger than {max_bytes} bytes")]
     TooLarge {
-        /// The image.
         image: String,
-        /// The file.
         file: String,
-        /// The limit.
         max_bytes: u64,
     },
     /// A file of a layer is of a kind that is not taken.
     #[error("image {image}: {file} is no regular file")]
-    NotRegular {
-        /// The image.
-        image: String,
-        /// The file.
-        file: String,
-    },
+    NotRegular { image: String, file: String },
     /// A path is not in the image.
     #[error("image {image}: there is no {path}")]
-    NoPath {
-        /// The image.
-        image: String,
-        /// The path.
-        path: String,
-    },
+    NoPath { image: String, path: String },
     /// A file of the image would be written outside of the directory that it belongs in.
     #[error("image {image}: {path} leads out of the directory")]
-    Outside {
-        /// The image.
-        image: String,
-        /// The path.
-        path: String,
-    },
+    Outside { image: String, path: String },
     /// A layer or image cannot be made.
     #[error("cannot make {what}")]
     Make {
-        /// What was made.
         what: String,
         /// The error of the system.
         #[source]

@@ -42,7 +42,6 @@ impl std::fmt::Display for Platform {
 /// A list of images for several platforms.
 #[derive(Clone, Debug)]
 pub struct List {
-    /// Its digest.
     pub digest: ImageDigest,
     /// What it has images for.
     pub platforms: Vec<Platform>,
@@ -51,7 +50,6 @@ pub struct List {
 /// An image, of which the manifest and the configuration are read.
 #[derive(Clone, Debug)]
 pub struct Image {
-    /// The requested place.
     name: ImageLocation,
     /// The same place, by digest.
     location: ImageLocation,
@@ -157,7 +155,6 @@ impl Image {
         })
     }
 
-    /// The requested place.
     pub fn name(&self) -> &ImageLocation {
         &self.name
     }
@@ -182,7 +179,6 @@ impl Image {
         self.list.as_ref().map_or(&self.digest, |list| &list.digest)
     }
 
-    /// Its manifest's bytes.
     pub fn manifest_bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -196,7 +192,6 @@ impl Image {
         )
     }
 
-    /// Its layers, lowest first.
     pub fn layers(&self) -> &[Descriptor] {
         self.manifest.layers()
     }
@@ -206,12 +201,10 @@ impl Image {
         self.layers().iter().map(Descriptor::size)
     }
 
-    /// Its configuration.
     pub fn configuration(&self) -> &ImageConfiguration {
         &self.configuration
     }
 
-    /// Its configuration's bytes.
     pub fn configuration_bytes(&self) -> &[u8] {
         &self.configuration_bytes
     }
@@ -220,7 +213,6 @@ impl Image {
         self.manifest.config()
     }
 
-    /// What it runs on.
     pub fn platform(&self) -> Platform {
         Platform {
             os: self.configuration.os().to_string(),

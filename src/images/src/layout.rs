@@ -20,7 +20,6 @@ const INDEX: &str = "index.json";
 /// Annotation of an image's name in the index.
 const NAME: &str = "org.opencontainers.image.ref.name";
 
-/// A layout directory.
 #[derive(Debug)]
 pub(crate) struct Layout<'a> {
     directory: &'a Path,

@@ -20,15 +20,12 @@ const REGISTRY: &str = "docker://";
 /// none. The only image of a directory needs no name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ImageLocation {
-    /// In a registry.
     Registry(Reference),
     /// In a directory.
     Layout {
-        /// The directory.
         directory: PathBuf,
         /// The image's name in the directory's index.
         name: Option<String>,
-        /// The image's digest.
         digest: Option<ImageDigest>,
     },
 }
@@ -41,19 +38,15 @@ pub enum Error {
         "{text:?} is no image: neither registry/repository[:tag][@digest] nor oci:directory[:name]"
     )]
     Reference {
-        /// The text.
         text: String,
         /// What is wrong with it.
         #[source]
         source: oci_client::ParseError,
     },
-    /// It names no directory.
     #[error("{0:?} names no directory")]
     Directory(String),
-    /// Its digest is none.
     #[error("{text:?} is no image")]
     Digest {
-        /// The text.
         text: String,
         /// What is wrong with it.
         #[source]

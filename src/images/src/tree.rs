@@ -56,7 +56,6 @@ impl Packing {
 /// What a path of a layer holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EntryContent {
-    /// A directory.
     Directory,
     /// A file of these bytes.
     Bytes(Vec<u8>),
@@ -69,14 +68,12 @@ pub enum EntryContent {
 /// A layer that was made.
 #[derive(Clone, Debug)]
 pub struct NewLayer {
-    /// Its bytes, packed.
     pub(crate) blob: Blob,
     /// Digest of its bytes before they were packed.
     pub(crate) diff_id: ImageDigest,
 }
 
 impl NewLayer {
-    /// Its bytes, packed.
     pub fn blob(&self) -> &Blob {
         &self.blob
     }
@@ -88,7 +85,6 @@ impl NewLayer {
 pub struct Error(String);
 
 impl Tree {
-    /// Nothing.
     pub fn new() -> Self {
         Self::default()
     }

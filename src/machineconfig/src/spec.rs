@@ -27,7 +27,6 @@ pub enum KernelType {
     /// `default`: the kernel of the OS; also where none is named.
     #[default]
     Default,
-    /// `realtime`.
     Realtime,
     /// `64k-pages`, on aarch64.
     Pages64k,
@@ -54,11 +53,9 @@ pub struct Spec {
     pub kernel_type: KernelType,
     /// `extensions`, repeats kept.
     pub extensions: Vec<String>,
-    /// `fips`.
     pub fips: bool,
     /// `kernelArguments`, as written: an item may hold several ([`crate::kargs::split`]).
     pub kernel_arguments: Vec<String>,
-    /// `config`.
     pub ignition: ignition::Config,
 }
 

@@ -55,19 +55,13 @@ pub enum Error {
     /// What it sends has another form.
     #[error("{url}")]
     Form {
-        /// The address.
         url: String,
         /// What is wrong with the form.
         source: serde_json::Error,
     },
     /// There is not exactly one such cluster.
     #[error("it knows {total} clusters of id {id}")]
-    Clusters {
-        /// How many there are.
-        total: usize,
-        /// The cluster's own id.
-        id: String,
-    },
+    Clusters { total: usize, id: String },
     /// The cluster has no id of the fleet manager.
     #[error("the cluster has no id there")]
     NoId,

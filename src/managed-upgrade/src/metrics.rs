@@ -23,7 +23,6 @@ struct State {
 }
 
 impl UpgradeMetrics {
-    /// The operator's metrics.
     pub fn registry(self: &Arc<Self>) -> Registry {
         let mut registry = Registry::default();
         registry.collect(Arc::clone(self));

@@ -50,21 +50,13 @@ pub enum Error {
     NoService(&'static str),
     /// A Service has no such port.
     #[error("Service {service} has no port {port}")]
-    NoPort {
-        /// Its namespace and name.
-        service: String,
-        /// Name of the port.
-        port: &'static str,
-    },
-    /// There is no authority.
+    NoPort { service: String, port: &'static str },
     #[error("there is no ConfigMap {NAMESPACE}/{AUTHORITIES}")]
     NoAuthority,
     /// A file of the settings cannot be read.
     #[error("cannot read {path}")]
     File {
-        /// The file.
         path: String,
-        /// What went wrong.
         source: std::io::Error,
     },
     /// No client can be made.
@@ -73,7 +65,6 @@ pub enum Error {
     /// The server was not reached, or did not respond in time.
     #[error(transparent)]
     Unreached(web::Error),
-    /// The server refuses.
     #[error(transparent)]
     Refused(web::Error),
     /// Prometheus refuses a query, or does not know.
@@ -82,14 +73,12 @@ pub enum Error {
     /// What Alertmanager sends are no silences.
     #[error("{url}")]
     Silences {
-        /// The address.
         url: String,
         /// What is wrong with them.
         source: serde_json::Error,
     },
 }
 
-/// Where alerts are.
 #[derive(Debug, Clone, Default)]
 pub struct MonitoringSettings {
     /// Prometheus in place of the Service `prometheus-k8s`.
@@ -142,7 +131,6 @@ impl Monitoring {
         self.send(requests, request, now).await
     }
 
-    /// All silences.
     pub(crate) async fn silences(
         &self,
         requests: &Requests,

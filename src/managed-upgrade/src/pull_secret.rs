@@ -32,7 +32,6 @@ pub enum Error {
     /// Its entry has no token.
     #[error("{FIELD}: auths[{REGISTRY}].auth is missing")]
     NoToken,
-    /// Its token is empty.
     #[error("{FIELD}: auths[{REGISTRY}].auth is empty")]
     EmptyToken,
 }

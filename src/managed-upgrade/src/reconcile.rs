@@ -65,7 +65,6 @@ const REFUSED: &str = "DesiredChangeRefused";
 /// Condition: the upgrade was given up.
 const FAILED: &str = "FailedUpgrade";
 
-/// The operator.
 pub(crate) struct UpgradeOperator {
     requests: Requests,
     monitoring: Monitoring,

@@ -21,7 +21,6 @@ use serde_json::{Value, json};
 use upgrade_plan::drain_help::ForcedRemoval;
 use upgrade_plan::drain_help::StuckPod;
 
-/// Field manager.
 const MANAGER: &str = "managed-upgrade-operator";
 
 /// Group of the machine API, and the namespace of its objects.
@@ -193,7 +192,6 @@ impl Requests {
         list(&self.at(path::all::<PodDisruptionBudget>()), Select::All).await
     }
 
-    /// Pods of a node.
     pub(crate) async fn pods_of(&self, node: &str) -> Result<Vec<Value>, Error> {
         let selector = format!("spec.nodeName={node}");
         list(&self.at(path::all::<Pod>()), Select::Fields(&selector)).await

@@ -146,7 +146,6 @@ impl KeptPart for OperatorReport {
     }
 }
 
-/// MachineConfigPools.
 #[derive(Debug)]
 pub(crate) enum PoolsProgress {}
 

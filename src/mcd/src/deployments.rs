@@ -7,15 +7,12 @@ use serde::{Deserialize, Serialize};
 /// The deployments of a host, and what is under way.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct View {
-    /// This boot.
     pub boot_id: String,
-    /// What runs.
     pub booted: Deployment,
     /// What boots next, where that is another.
     pub next: Option<Deployment>,
     /// What the boot loader offers behind the booted one.
     pub rollback: Option<Deployment>,
-    /// The attempt under way.
     pub journal: Option<UnderWay>,
     /// How the last attempt ended.
     pub last: Option<Ended>,
@@ -26,14 +23,12 @@ pub struct View {
     pub without_effect: Vec<String>,
 }
 
-/// A deployment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Deployment {
     /// Checksum of its commit.
     pub checksum: String,
     /// Counts deployments of the same commit.
     pub serial: i32,
-    /// The OS's version.
     pub version: Option<String>,
     /// Name of the MachineConfig it is recorded to be in.
     pub config: Option<String>,
@@ -51,17 +46,13 @@ pub struct Deployment {
     pub kernel_arguments: Vec<String>,
 }
 
-/// An attempt under way.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnderWay {
-    /// Its name.
     pub attempt: String,
     /// How far it is; in JSON `stage` and, if it failed, `cause`.
     #[serde(flatten)]
     pub stage: JournalStage,
-    /// Where the host was.
     pub from: Target,
-    /// Where it goes.
     pub to: Target,
     /// How often the target booted without having been proved.
     pub boots: u32,
@@ -71,14 +62,10 @@ pub struct UnderWay {
     pub since: String,
 }
 
-/// How an attempt ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ended {
-    /// Its name.
     pub attempt: String,
-    /// How it ended.
     pub outcome: AttemptOutcome,
-    /// Where the host was.
     pub from: Target,
     /// Where it was to go.
     pub to: Target,
@@ -86,17 +73,13 @@ pub struct Ended {
     pub boot_id: String,
     /// When it ended, RFC 3339.
     pub at: String,
-    /// Why it ended so.
     pub cause: Option<String>,
 }
 
-/// A target that failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeldView {
-    /// Name of the MachineConfig.
     pub config: String,
     /// Pull spec of the layered image.
     pub image: Option<String>,
-    /// Why.
     pub cause: String,
 }

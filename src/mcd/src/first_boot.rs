@@ -34,7 +34,6 @@ use crate::local_helper::{Helper, exit_code, reboot};
 use crate::pivot;
 use crate::protocol::{FetchDetails, HelperOutcome, Verb};
 
-/// The whole MachineConfig.
 const CONTENT: &str = "/etc/mcs-machine-config-content.json";
 
 /// Whether the kernel runs in FIPS mode; absent where it cannot.
@@ -53,7 +52,6 @@ const DOWN_WITHIN: Duration = Duration::from_hours(24);
 #[derive(Debug, ClapArgs)]
 pub struct Args {}
 
-/// How one try ended.
 #[derive(Debug)]
 enum Outcome {
     /// Nothing is left to do.

@@ -42,7 +42,6 @@ impl Helper {
         Ok(Self { path })
     }
 
-    /// What it prints.
     pub(crate) fn ask(&self, verb: &Verb) -> anyhow::Result<Vec<u8>> {
         let words = verb.words();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();

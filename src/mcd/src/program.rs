@@ -3,7 +3,6 @@
 use host::files::{Content, Error, Root};
 use node_update::plan::{Mode, OwnerIds};
 
-/// The helper's name.
 pub(crate) const NAME: &str = "mcd-os";
 
 /// Directory of the programs, with one directory for each digest.

@@ -19,7 +19,6 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// What can be done.
 #[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
 pub enum Verb {
     /// Pulls an OS image into the host's repository and holds it there; nothing becomes bootable
@@ -181,7 +180,6 @@ impl fmt::Display for VerbName {
 }
 
 impl Verb {
-    /// Its name.
     pub const fn name(&self) -> VerbName {
         match self {
             Self::Fetch { .. } => VerbName::Fetch,
@@ -271,7 +269,6 @@ impl Verb {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HelperOutcome {
-    /// The verb is complete.
     Done,
     /// The verb failed; a retry may succeed.
     Failed,
@@ -285,7 +282,6 @@ pub enum HelperOutcome {
 impl HelperOutcome {
     const ALL: [Self; 4] = [Self::Done, Self::Failed, Self::Rejected, Self::NeedsReboot];
 
-    /// The exit code.
     pub const fn exit_code(self) -> u8 {
         match self {
             Self::Done => 0,
@@ -326,7 +322,6 @@ impl fmt::Display for HelperOutcome {
 /// [`View`](crate::deployments::View).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HelperReport {
-    /// How the verb ended.
     pub outcome: HelperOutcome,
     /// Why it was refused, or each failure with its causes.
     #[serde(default)]
@@ -336,7 +331,6 @@ pub struct HelperReport {
 }
 
 impl HelperReport {
-    /// A report without details.
     pub fn new(outcome: HelperOutcome, reasons: Vec<String>) -> Self {
         Self {
             outcome,
@@ -376,16 +370,13 @@ pub struct PreviousDetails {
     pub previous: PathBuf,
 }
 
-/// What `fetch` reports.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FetchDetails {
-    /// The pull spec.
     pub image: String,
     /// Checksum of the commit.
     pub checksum: String,
     /// Digest of the manifest; `None` if no registry was read.
     pub digest: Option<String>,
-    /// The OS's version.
     pub version: Option<String>,
     /// Bytes of layers that this run fetched over the network.
     pub fetched_bytes: u64,
@@ -418,9 +409,7 @@ pub struct ApplyDetails {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ServiceAction {
-    /// It reloads the unit.
     Reload(String),
-    /// It restarts the unit.
     Restart(String),
 }
 
@@ -450,7 +439,6 @@ impl ServiceAction {
     }
 }
 
-/// What `verify` reports.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VerifyDetails {
     /// The target that the host's record names.

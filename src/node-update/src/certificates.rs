@@ -39,7 +39,6 @@ pub struct ClusterCertificates<'a> {
     pub pull_secret: &'a [u8],
 }
 
-/// Certificates of one registry.
 #[derive(Debug, Clone)]
 pub struct RegistryCertificates<'a> {
     /// JSON path of the item.
@@ -53,9 +52,7 @@ pub struct RegistryCertificates<'a> {
 /// A file as it should be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bundle {
-    /// Where.
     pub path: String,
-    /// Its content.
     pub pem: Vec<u8>,
     /// Whether it is written only where the directory of all registries is.
     pub is_registry: bool,

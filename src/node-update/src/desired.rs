@@ -26,7 +26,6 @@ pub(crate) struct Desired {
     pub blobs: BTreeMap<Digest, Vec<u8>>,
 }
 
-/// A regular file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DesiredFile {
     pub path: String,

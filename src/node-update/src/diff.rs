@@ -18,7 +18,6 @@ pub struct Diff {
     pub os: bool,
     /// `kernelArguments`, one each; order matters.
     pub kernel_arguments: bool,
-    /// `fips`.
     pub fips: bool,
     /// Users or groups.
     pub passwd: bool,
@@ -80,14 +79,12 @@ fn changes<T: PartialEq>(old: &[T], new: &[T], key: fn(&T) -> &String) -> Change
 }
 
 impl Diff {
-    /// Whether nothing differs.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
 impl Changes {
-    /// Whether nothing differs.
     pub const fn is_empty(&self) -> bool {
         self.added.is_empty() && self.removed.is_empty() && self.changed.is_empty()
     }

@@ -37,7 +37,6 @@ pub enum Live {
 /// What a change comes to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision {
-    /// Whether the node reboots.
     pub reboot: bool,
     /// Whether pods must go first; always with a reboot.
     pub drain: bool,

@@ -17,7 +17,6 @@ use crate::well_known::{GUARD_UNIT, UNITS};
 /// Name of the drop-in that orders a unit after the guard.
 const DROPIN: &str = "50-slipway-guard.conf";
 
-/// Its text.
 pub(crate) const DROPIN_TEXT: &str = "\
 # Slipway writes files outside /etc before this unit starts.
 [Unit]

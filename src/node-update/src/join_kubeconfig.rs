@@ -6,7 +6,6 @@ use crate::decode::decode;
 use crate::plan::Mode;
 use crate::unit_settings;
 
-/// Its path.
 pub const JOIN_KUBECONFIG: &str = "/etc/kubernetes/kubeconfig";
 
 /// Its mode: it has a credential.
@@ -21,7 +20,6 @@ pub enum JoinKubeconfig {
     OfConfiguration,
     /// A unit, such as the kubelet, names it.
     Needed,
-    /// Nothing.
     NotNamed,
 }
 

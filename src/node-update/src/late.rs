@@ -33,24 +33,19 @@ use crate::well_known::{ENCAPSULATED, ENCAPSULATED_USED};
 /// SELinux label, which the booted deployment's policy names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EtcEntry {
-    /// A regular file.
     File {
-        /// Of its content.
         digest: Digest,
         /// Permission bits.
         mode: Mode,
-        /// Owner.
         owner: OwnerIds,
         /// Extended attributes, except the label.
         attributes: Attributes,
     },
     /// A symbolic link, and what it points to.
     Link(LinkTarget),
-    /// A directory.
     Directory {
         /// Permission bits.
         mode: Mode,
-        /// Owner.
         owner: OwnerIds,
     },
     /// A device, socket or pipe.
@@ -69,7 +64,6 @@ pub type EtcTree = BTreeMap<String, EtcEntry>;
 /// `/etc` of one deployment.
 #[derive(Debug, Clone, Default)]
 pub struct Side {
-    /// As it is.
     pub etc: EtcTree,
     /// As the OS ships it in `/usr/etc`, by the paths that it has in `/etc`.
     pub shipped: EtcTree,
@@ -101,22 +95,15 @@ impl Side {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LateChange {
     /// The entry of the deployment that was left is written; of a directory, not what is in it.
-    Write {
-        /// The path.
-        path: String,
-    },
+    Write { path: String },
     /// The path becomes a hard link of a file that is equal or was written before.
     HardLink {
-        /// The path.
         path: String,
         /// The path of that file.
         to: String,
     },
     /// The entry is removed; a directory only if it is empty.
-    Remove {
-        /// The path.
-        path: String,
-    },
+    Remove { path: String },
 }
 
 impl LateChange {
@@ -144,7 +131,6 @@ pub enum LateConflict {
 }
 
 impl LateConflict {
-    /// The reason, for people.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Managed => "the configuration manages it",

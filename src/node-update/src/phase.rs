@@ -116,9 +116,7 @@ impl Origin {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("event {event} cannot happen in phase {phase}")]
 pub struct Unexpected {
-    /// Name of the phase.
     pub phase: PhaseName,
-    /// The event, in full.
     pub event: String,
 }
 
@@ -170,7 +168,6 @@ impl Machine {
         self.facts.current.as_ref()
     }
 
-    /// The newest target.
     pub const fn desired(&self) -> Option<&Target> {
         self.facts.desired.as_ref()
     }

@@ -99,7 +99,6 @@ impl fmt::Display for Mode {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Owner {
-    /// Numeric id.
     Id(u32),
     /// Name in the target's accounts.
     Name(String),
@@ -122,9 +121,7 @@ impl fmt::Display for Owner {
 /// Owner of a file as a configuration names it. Stored as the members `user` and `group`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Owners {
-    /// Owning user.
     pub user: Owner,
-    /// Owning group.
     pub group: Owner,
 }
 
@@ -145,9 +142,7 @@ impl fmt::Display for Owners {
 /// Owner of a file as a file system holds it. Stored as the members `uid` and `gid`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OwnerIds {
-    /// User id.
     pub uid: u32,
-    /// Group id.
     pub gid: u32,
 }
 
@@ -162,11 +157,9 @@ impl OwnerIds {
 /// where the digest names a blob of a plan, as `blob` ([`Blob`]).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileState<O> {
-    /// Content.
     pub digest: Digest,
     /// Permission bits, with set-id and sticky.
     pub mode: Mode,
-    /// Owner.
     #[serde(flatten)]
     pub owner: O,
 }
@@ -230,49 +223,29 @@ pub enum Action {
         path: String,
     },
     /// Links `/etc/systemd/system/<unit>` to `/dev/null`, removing what was there.
-    MaskUnit {
-        /// Unit name.
-        unit: String,
-    },
+    MaskUnit { unit: String },
     /// Removes such a link; anything else at the path stays.
-    UnmaskUnit {
-        /// Unit name.
-        unit: String,
-    },
+    UnmaskUnit { unit: String },
     /// `systemctl enable`; nothing where no unit of that name exists.
-    EnableUnit {
-        /// Unit name.
-        unit: String,
-    },
+    EnableUnit { unit: String },
     /// `systemctl enable`, where no link leads to the unit any more: disabling another took it
     /// along.
-    KeepUnitEnabled {
-        /// Unit name.
-        unit: String,
-    },
+    KeepUnitEnabled { unit: String },
     /// `systemctl disable`; where no unit of that name exists, the links to it are removed all the
     /// same.
-    DisableUnit {
-        /// Unit name.
-        unit: String,
-    },
+    DisableUnit { unit: String },
     /// `systemctl preset`: what the OS's presets say. Where no unit of that name exists, the links
     /// to it are removed: the OS that had it is gone, and one that has it again would start it.
-    PresetUnit {
-        /// Unit name.
-        unit: String,
-    },
+    PresetUnit { unit: String },
     /// Writes `~<user>/.ssh/authorized_keys.d/ignition`, 0600, with directories 0700, owned by the
     /// user.
     WriteAuthorizedKeys {
-        /// Account.
         user: String,
         /// Content: one key a line, newline-terminated.
         blob: Digest,
     },
     /// Sets the account's password hash in `/etc/shadow`; `*` locks it.
     SetPassword {
-        /// Account.
         user: String,
         /// Content: the hash, without a newline. A blob, so that plans can be printed.
         blob: Digest,
@@ -280,15 +253,9 @@ pub enum Action {
     /// `systemctl daemon-reload`; only in a live plan.
     DaemonReload,
     /// Restarts a unit; only in a live plan.
-    RestartUnit {
-        /// Unit name.
-        unit: String,
-    },
+    RestartUnit { unit: String },
     /// Reloads a unit; only in a live plan.
-    ReloadUnit {
-        /// Unit name.
-        unit: String,
-    },
+    ReloadUnit { unit: String },
 }
 
 /// What a path held before a step touched it, observed before the first effect.
@@ -306,16 +273,13 @@ pub enum Prior {
         #[serde(default, skip_serializing_if = "Attributes::is_empty")]
         attributes: Attributes,
     },
-    /// A symbolic link.
     Link {
-        /// What it points to.
         target: LinkTarget,
     },
     /// A directory that the step may find empty and take away.
     Directory {
         /// Permission bits.
         mode: Mode,
-        /// Owner.
         #[serde(flatten)]
         owner: OwnerIds,
     },
@@ -339,7 +303,6 @@ pub enum Undo {
 /// One step of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step {
-    /// The effect.
     #[serde(flatten)]
     pub action: Action,
     /// How to take it back. [`Undo::Nothing`] until the executor has observed the host and stored
@@ -359,13 +322,9 @@ impl Undo {
 /// Shape: stored as `plan.json`, with the blobs in `blobs/<digest>` beside it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
-    /// [`SCHEMA`].
     pub schema: u32,
-    /// This attempt.
     pub attempt: Attempt,
-    /// Where the host is.
     pub from: Target,
-    /// Where it goes.
     pub to: Target,
     /// Live or through a reboot.
     pub route: Route,
@@ -401,7 +360,6 @@ pub struct Plan {
 /// A plan with its blobs, as it is handed from the thinking to the hands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bundle {
-    /// The plan.
     pub plan: Plan,
     /// Contents by digest.
     pub blobs: BTreeMap<Digest, Vec<u8>>,

@@ -34,11 +34,9 @@ use steps::Steps;
 /// What an update is planned from.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
-    /// Name of the attempt.
     pub attempt: &'a Attempt,
     /// Where the host is, as it was verified.
     pub from: Side<'a>,
-    /// Where it goes.
     pub to: Side<'a>,
     /// What is known of the host.
     pub facts: &'a Facts,
@@ -56,7 +54,6 @@ pub struct Request<'a> {
 pub struct Side<'a> {
     /// Its name, and the layered image of the node if it has one.
     pub target: &'a Target,
-    /// What it asks for.
     pub config: &'a NodeConfig,
 }
 
@@ -82,7 +79,6 @@ pub struct Facts {
 pub struct Outcome {
     /// The plan with its blobs.
     pub bundle: Bundle,
-    /// What differs.
     pub diff: Diff,
 }
 

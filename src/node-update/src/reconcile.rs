@@ -19,11 +19,8 @@ use machineconfig::spec::Spec;
 /// Source: `MachineConfiguration.spec.irreconcilableValidationOverrides.storage`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Exempt {
-    /// `Disks`.
     pub disks: bool,
-    /// `FileSystems`.
     pub filesystems: bool,
-    /// `Raid`.
     pub raid: bool,
 }
 
@@ -84,7 +81,6 @@ pub fn without_effect(old: &Spec, new: &Spec) -> Vec<String> {
 /// A section in which a host is not what its configuration says, and cannot become it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
-    /// The section: `spec.config.storage.disks`.
     pub field_path: String,
     /// The entries that differ, by name, and how. Contents are left out: volumes have keys.
     pub diff: String,

@@ -10,7 +10,6 @@ use machineconfig::spec::{KernelType, Spec};
 /// Shape: prints as `<JSON path>: <why>`, such as `spec.fips: detected change to FIPS flag; …`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rejection {
-    /// What it is about.
     pub subject: Subject,
     /// The member of the subject, where one alone is at fault.
     pub member: Option<Member>,
@@ -79,17 +78,12 @@ pub enum Section {
 /// A member of a file, unit or user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Member {
-    /// `append`
     Append,
-    /// `contents`
     Contents,
     /// `contents.source`
     Source,
-    /// `mask`
     Mask,
-    /// `name`
     Name,
-    /// `path`
     Path,
 }
 

@@ -21,7 +21,6 @@ pub enum Seen {
     Nothing,
     /// The record of the booted deployment.
     Record {
-        /// Configuration name.
         config: String,
         /// Image pull spec.
         image: Option<String>,
@@ -31,9 +30,7 @@ pub enum Seen {
     /// A regular file. User and group are as the expectation names them where those are the same
     /// accounts, else ids.
     File(FileState<Owners>),
-    /// A symbolic link.
     Link {
-        /// What it points to.
         target: String,
     },
     /// A directory, with its permission bits.

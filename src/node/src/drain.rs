@@ -50,7 +50,6 @@ const WATCH_LENGTH: Duration = Duration::from_mins(5);
 pub struct Drain<'a> {
     /// Identity that may list the node's pods and evict them: the kubelet's.
     pub access: &'a Access,
-    /// The node.
     pub node: &'a str,
     /// The pod that drains, which stays.
     pub own: Option<&'a PodName>,

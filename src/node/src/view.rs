@@ -30,7 +30,6 @@ pub struct Node {
     pub ready: Option<Ready>,
 }
 
-/// The `Ready` condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ready {
     /// Whether its status is `True`.
@@ -40,7 +39,6 @@ pub struct Ready {
 }
 
 impl Node {
-    /// An annotation's value.
     pub fn annotation(&self, key: &str) -> Option<&str> {
         self.annotations.get(key).map(String::as_str)
     }

@@ -92,17 +92,11 @@ pub enum Error {
     /// The API server refuses it for good.
     #[error("cannot patch node {node}")]
     Refused {
-        /// The Node.
         node: String,
-        /// Its response.
         source: Arc<wire::Error>,
     },
-    /// The writer ended first.
     #[error("the writer of node {node} has ended")]
-    Ended {
-        /// The Node.
-        node: String,
-    },
+    Ended { node: String },
 }
 
 type Decide = Box<dyn Fn(&Node) -> Change + Send>;

@@ -38,6 +38,8 @@
 //! - [`program`]: what a controller's process has before its first request
 //! - [`process`]: the loop, from the lease to its release
 
+#![warn(missing_docs)]
+
 pub mod cli;
 pub mod client;
 mod health;

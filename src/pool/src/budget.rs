@@ -13,7 +13,6 @@ pub const MOST_AT_ONCE: usize = 1000;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("pool {pool}: spec.maxUnavailable: {fault}")]
 pub struct InvalidBudget {
-    /// Name of the pool.
     pub pool: String,
     fault: Fault,
 }

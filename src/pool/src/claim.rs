@@ -72,7 +72,6 @@ impl RoundClaim {
             && (self.state_of(node) != ClaimState::Settled || !node.status.is_done())
     }
 
-    /// The annotation's value.
     pub fn to_annotation(&self) -> String {
         // A map of strings always serializes.
         serde_json::to_string(self).unwrap_or_default()

@@ -10,13 +10,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 /// What holds about one type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Finding {
-    /// What it is about.
     r#type: PoolConditionType,
-    /// Whether it holds.
     holds: bool,
-    /// Why, for programs.
     reason: PoolConditionReason,
-    /// Why, for people.
     message: String,
 }
 
@@ -55,7 +51,6 @@ impl Finding {
         }
     }
 
-    /// It holds.
     pub(crate) const fn yes(
         r#type: PoolConditionType,
         reason: PoolConditionReason,

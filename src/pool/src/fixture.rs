@@ -9,7 +9,6 @@ use crate::policy::RolloutPolicy;
 use crate::rollout::{RolloutDecision, decide};
 use crate::view::PoolView;
 
-/// The time of decisions.
 pub(crate) const NOW: jiff::Timestamp = jiff::Timestamp::constant(1_700_000_000, 0);
 
 /// What the pool's nodes run before a rollout.

@@ -15,10 +15,7 @@ pub enum Hold {
     },
     /// The pool's configuration is not what was rendered. Nodes would get what another program
     /// wrote.
-    ConfigChanged {
-        /// Name of the configuration.
-        config: String,
-    },
+    ConfigChanged { config: String },
     /// The pool's selector leaves out the base of its nodes' role. They would lose their kubelet.
     MissingBase,
     /// The pool's rollout policy cannot be followed.

@@ -26,11 +26,9 @@ pub fn claim_holder(pool: &str) -> &str {
 /// The pool of a node, or why it has none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Placement<'a> {
-    /// To a pool.
     Pool(&'a str),
     /// To `master`, though a custom pool selects it too.
     MasterOverCustom {
-        /// The custom pool.
         custom: &'a str,
     },
     /// To no pool, because more than one custom pool selects it.
@@ -91,7 +89,6 @@ impl<'a> Placement<'a> {
 /// contradict each other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conflict {
-    /// Name of the node.
     pub node: String,
     /// Names of the pools, sorted.
     pub pools: Vec<String>,
@@ -199,7 +196,6 @@ pub struct Membership<'a> {
 }
 
 impl<'a> Membership<'a> {
-    /// Sorts `nodes` into `pools`.
     pub fn sort(nodes: impl IntoIterator<Item = &'a NodeView>, pools: &'a [PoolView]) -> Self {
         let mut sorted = Self::default();
         for node in nodes {

@@ -19,7 +19,6 @@ use prost::{DecodeError, Message as _};
 /// Source: Node object; its annotations as [`NodeStatus`] reads them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NodeView {
-    /// Name.
     pub name: String,
     /// Version of the object that was read; a write that carries it fails if the object has changed
     /// since.
@@ -28,7 +27,6 @@ pub struct NodeView {
     pub uid: String,
     /// When the object was made.
     pub created: Option<Timestamp>,
-    /// Labels.
     pub labels: BTreeMap<String, String>,
     /// Taints, in the object's order.
     pub taints: Vec<Taint>,
@@ -58,7 +56,6 @@ pub enum Unready {
     DiskPressure,
     /// `NetworkUnavailable` is not `False`.
     NetworkUnavailable,
-    /// Cordoned.
     Unschedulable,
 }
 
@@ -95,7 +92,6 @@ impl NodeView {
         Ok(protobuf::NodeHead::decode(bytes)?.read(hasher))
     }
 
-    /// Reads a Node.
     pub fn parse(node: Node) -> Self {
         let metadata = node.metadata;
         let annotations = metadata.annotations.unwrap_or_default();
@@ -160,7 +156,6 @@ impl NodeView {
         label::is_control_plane(self.labels.keys())
     }
 
-    /// Failure domain.
     pub fn zone(&self) -> Option<&str> {
         self.labels.get(label::ZONE).map(String::as_str)
     }

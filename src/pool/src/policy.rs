@@ -113,32 +113,25 @@ enum OrderKey {
 pub enum PolicyWait {
     /// Before this time no node is assigned.
     StartAfter(Timestamp),
-    /// All windows are closed.
     Window {
         /// The one that opens next.
         name: String,
-        /// When it opens.
         opens: Timestamp,
     },
     /// A query does not let nodes follow an earlier step.
     Analysis {
-        /// The step.
         step: String,
-        /// Name of the query.
         name: String,
-        /// What it answered.
         why: String,
     },
     /// Nodes of an earlier step are not updated.
     Step {
-        /// The step.
         step: String,
         /// Its nodes that are not updated and ready.
         nodes: Arc<NameList>,
     },
     /// The nodes of an earlier step are to work for some time.
     Soak {
-        /// The step.
         step: String,
         /// When that time is over.
         until: Timestamp,

@@ -9,7 +9,6 @@ use jiff::{SignedDuration, Timestamp, ToSpan as _};
 /// A window as it is written.
 #[derive(Debug, Clone, Copy)]
 pub struct WindowText<'a> {
-    /// Its name, for people.
     pub name: &'a str,
     /// Days on which it opens, such as `Sat`; none, on each day.
     pub days: &'a [String],
@@ -27,7 +26,6 @@ pub type WindowFault = (String, String);
 /// A time of the week in which the cluster may be changed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RecurringWindow {
-    /// Its name, for people.
     pub name: String,
     /// Number of the days on which it opens, from Monday as 1.
     pub days: BTreeSet<i8>,
@@ -42,11 +40,8 @@ pub struct RecurringWindow {
 /// One opening of a window.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WindowOpening {
-    /// When it opens.
     pub opens: Timestamp,
-    /// When it closes.
     pub closes: Timestamp,
-    /// The window's name.
     pub name: String,
 }
 

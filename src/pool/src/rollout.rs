@@ -50,7 +50,6 @@ pub struct RolloutDecision {
 /// A node that gets the pool's configuration now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Assignment {
-    /// Name of the node.
     pub node: String,
     /// Version of the object that was read.
     pub resource_version: String,

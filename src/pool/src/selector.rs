@@ -23,7 +23,6 @@ pub enum Selector {
 pub struct InvalidSelector {
     /// Path of the field in the pool.
     pub field: &'static str,
-    /// What is wrong.
     pub requirement: InvalidRequirement,
 }
 
@@ -33,10 +32,8 @@ pub enum InvalidRequirement {
     /// Values are missing.
     #[error("operator {0} on key {1} needs values")]
     NeedsValues(String, String),
-    /// There are values.
     #[error("operator {0} on key {1} takes no values")]
     TakesNoValues(String, String),
-    /// The operator is none.
     #[error("there is no operator {0:?} (on key {1})")]
     NoOperator(String, String),
     /// What the client library says of another.

@@ -24,20 +24,16 @@ const MESSAGE_BYTES: usize = 16 << 10;
 /// How a rendering of a pool's configuration ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RenderResult {
-    /// There is one.
     Rendered,
     /// There is none; the message of the condition.
     Failed(String),
 }
 
-/// The input of [`status`].
 #[derive(Debug)]
 pub struct StatusInput<'a> {
     /// The pool as it was read.
     pub pool: &'a MachineConfigPool,
-    /// The same, parsed.
     pub view: &'a PoolView,
-    /// Its nodes.
     pub members: &'a [&'a NodeView],
     /// What was decided for them.
     pub decision: &'a RolloutDecision,
@@ -52,7 +48,6 @@ pub struct StatusInput<'a> {
     pub unhandled: &'a [String],
     /// Certificates on the nodes; `None` leaves them as they are.
     pub certificates: Option<Vec<CertificateExpiry>>,
-    /// The time.
     pub now: Timestamp,
 }
 

@@ -11,13 +11,10 @@ use crate::view::PoolView;
 /// An object that asks something of pools, of a kind that nothing here handles.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UnhandledObject {
-    /// Its kind.
     pub kind: &'static str,
-    /// Its name.
     pub name: String,
     /// Version of the object that was read.
     pub resource_version: String,
-    /// What it asks for.
     pub asks: Ask,
     /// Which pools it asks it of.
     pub scope: Scope,

@@ -17,12 +17,10 @@ use crate::selector::{InvalidSelector, Selector};
 /// Source: MachineConfigPool object.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PoolView {
-    /// Name.
     pub name: String,
     /// Version of the object that was read; a claim that carries it fails if the object has changed
     /// since.
     pub resource_version: String,
-    /// Unique id.
     pub uid: String,
     /// Generation of the spec that was read.
     pub generation: Option<i64>,
@@ -63,7 +61,6 @@ pub struct PoolView {
 /// What is rehearsed, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rehearsal {
-    /// Name of the configuration.
     pub config: String,
     /// The node. The pool does not say so: it is set by who knows its nodes.
     pub node: Option<String>,

@@ -23,7 +23,6 @@ const NO_SCHEDULE: &str = "NoSchedule";
 /// a delayed write must fail (see [`crate::claim`]).
 #[derive(Debug, Clone, PartialEq)]
 pub struct NodeWrite {
-    /// Name of the node.
     pub node: String,
     /// Version of the object that was read.
     pub resource_version: String,

@@ -47,7 +47,6 @@ pub struct ReleaseRequest {
 /// An image that may become part of a release.
 #[derive(Clone, Debug)]
 pub struct ComponentImage {
-    /// Where it is.
     pub pull_spec: PullSpec,
     /// Annotations that it has by now, from an image stream or an earlier release.
     pub annotations: BTreeMap<String, String>,
@@ -59,12 +58,10 @@ pub struct ComponentImage {
     pub is_override: bool,
 }
 
-/// A release's files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assembly {
     /// Files of `release-manifests` by name.
     pub files: Files,
-    /// The images.
     pub references: References,
     /// Where each file of manifests comes from.
     pub sources: BTreeMap<String, ManifestSource>,
@@ -159,7 +156,6 @@ pub fn assemble(request: &ReleaseRequest) -> Result<Assembly, Vec<AssemblyProble
     })
 }
 
-/// An image with manifests.
 struct Operator<'a> {
     name: &'a str,
     digest: &'a ImageDigest,

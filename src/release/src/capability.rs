@@ -10,7 +10,6 @@ pub const CAPABILITY: &str = "capability.openshift.io/name";
 /// Set of a cluster that names none.
 pub const CURRENT_SET: &str = "vCurrent";
 
-/// Names of capabilities.
 pub type Names = BTreeSet<String>;
 
 /// Named sets in ascending order; each has the members of those before it.
@@ -57,7 +56,6 @@ const GATED: &[(&str, &[&str])] = &[
 pub struct Capabilities {
     /// Those that this program knows.
     pub known: Names,
-    /// Those that are on.
     pub enabled: Names,
     /// Of `enabled`, those that the cluster's settings do not name.
     pub implied: Names,

@@ -20,7 +20,6 @@ const TYPE: &str = "atomic container signature";
 /// `docs/reference/cli.md`, "Signatures"; containers' atomic signature format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// The image.
     pub digest: ImageDigest,
     /// The name that it was signed under, such as `quay.io/example/release:1.2.3`. Never empty.
     pub reference: String,
@@ -38,22 +37,18 @@ pub enum Error {
     Syntax {
         /// Path of the field; `.` for the whole.
         field: String,
-        /// What is wrong there.
         #[source]
         source: serde_json::Error,
     },
     /// The statement is of another type.
     #[error("signature is not the correct type: field critical.type: {0:?} is not {TYPE:?}")]
     Type(String),
-    /// It names nothing.
     #[error("signature must have an identity: field critical.identity.docker-reference is empty")]
     NoReference,
     /// It is about another image.
     #[error("signature digest does not match: it is about {claimed}, and not about {expected}")]
     OtherDigest {
-        /// What it is about.
         claimed: ImageDigest,
-        /// The requested one.
         expected: ImageDigest,
     },
     /// It was signed under another name than the requested one.
@@ -61,7 +56,6 @@ pub enum Error {
     OtherReference {
         /// The name that it was signed under.
         claimed: String,
-        /// The requested one.
         expected: String,
     },
 }

@@ -18,7 +18,6 @@ pub type ComponentVersions = BTreeMap<String, ComponentVersion>;
 /// The version of one component.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ComponentVersion {
-    /// The version.
     pub version: Version,
     /// What people call the component; empty where it has no other name.
     pub display_name: String,
@@ -35,12 +34,9 @@ pub enum Error {
         "{0:?} is no name of a component: lowercase letters, digits and inner dashes, at least two characters"
     )]
     Name(String),
-    /// A version is none.
     #[error("version of {component}")]
     Version {
-        /// The component.
         component: String,
-        /// What is wrong.
         #[source]
         source: version::Error,
     },

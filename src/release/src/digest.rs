@@ -46,7 +46,6 @@ impl ImageDigest {
         self.0.strip_prefix(PREFIX).unwrap_or(&self.0)
     }
 
-    /// All of it.
     pub fn as_str(&self) -> &str {
         &self.0
     }

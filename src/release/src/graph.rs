@@ -37,10 +37,8 @@ pub type Task = usize;
 
 /// What the order asks of a manifest.
 pub trait Ordered {
-    /// Name of its file.
     fn file(&self) -> &str;
 
-    /// Which object it is.
     fn id(&self) -> &ObjectId;
 }
 

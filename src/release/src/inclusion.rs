@@ -46,9 +46,7 @@ pub struct Cluster {
 /// Why a manifest is not applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Exclusion {
-    /// It has no annotations.
     NoAnnotations,
-    /// It excludes this cluster.
     Excluded(String),
     /// It asks for feature sets and feature gates at once.
     SetAndGate,

@@ -18,7 +18,6 @@ pub const CREATE_ONLY: &str = "release.openshift.io/create-only";
 pub enum ManifestDirectory {
     /// The version operator's own, with placeholders. Applied first.
     Own,
-    /// All others'.
     Release,
 }
 
@@ -38,15 +37,12 @@ impl ManifestDirectory {
 pub struct Entry {
     /// Directory of its file.
     pub directory: ManifestDirectory,
-    /// Name of its file.
     pub file: String,
     /// Which document of the file it is, from 1.
     pub document: usize,
-    /// Which object it is.
     pub id: ObjectId,
     /// `apiVersion` of the object.
     pub api_version: String,
-    /// Its annotations.
     pub annotations: BTreeMap<String, String>,
     /// Hash of its JSON. A file that changes on disk after the release was accepted shows by it.
     pub content: u64,

@@ -18,15 +18,12 @@ pub const DELETE: &str = "release.openshift.io/delete";
 /// An object that a file describes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Manifest {
-    /// Name of its file.
     pub file: String,
     /// Which document of the file it is, from 1; empty ones do not count.
     pub document: usize,
-    /// Which object it is.
     pub id: ObjectId,
     /// Version of its API, without the group.
     pub api_version: String,
-    /// All of it.
     pub object: Value,
     /// Its text, where its file is JSON.
     pub(crate) json: Option<Box<str>>,
@@ -37,18 +34,15 @@ pub struct Manifest {
 pub struct ObjectId {
     /// API group; empty for the core group.
     pub group: String,
-    /// Kind.
     pub kind: String,
     /// Namespace; empty for objects of the cluster.
     pub namespace: String,
-    /// Name.
     pub name: String,
 }
 
 /// Why a file's content is not a list of manifests.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It is not UTF-8.
     #[error("it is not UTF-8")]
     Utf8(#[source] std::str::Utf8Error),
     /// It is not YAML, or not JSON if the file is named so.
@@ -56,19 +50,14 @@ pub enum Error {
     Syntax {
         /// Line, from 1; 0 where it is undetermined.
         line: u64,
-        /// What is wrong there.
         message: String,
     },
     /// A document is no map.
     #[error("document {document} is no object")]
-    NoObject {
-        /// Which one, from 1.
-        document: usize,
-    },
+    NoObject { document: usize },
     /// A document lacks a field that each manifest has, or it is no text, or empty.
     #[error("document {document}: field {field} is missing or no text")]
     Field {
-        /// Which one, from 1.
         document: usize,
         /// Path of the field.
         field: &'static str,
@@ -76,11 +65,8 @@ pub enum Error {
     /// Two documents describe one object.
     #[error("documents {first} and {second} both describe {id}")]
     Twice {
-        /// The first, from 1.
         first: usize,
-        /// The other.
         second: usize,
-        /// The object.
         id: Box<ObjectId>,
     },
 }

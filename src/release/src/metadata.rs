@@ -31,7 +31,6 @@ const ARCHITECTURE: &str = "release.openshift.io/architecture";
 /// Cincinnati's release metadata; `docs/reference/cli.md`, "Release payload".
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Metadata {
-    /// The release's version.
     pub version: Version,
     /// Releases that may be updated to this one.
     pub previous: BTreeSet<Version>,
@@ -51,19 +50,16 @@ pub enum Error {
     Syntax {
         /// Path of the field; `.` for the whole.
         field: String,
-        /// What is wrong there.
         #[source]
         source: serde_json::Error,
     },
     /// It is of another kind.
     #[error("unrecognized Cincinnati metadata kind {0:?}: field kind is not {KIND:?}")]
     Kind(String),
-    /// A version is none.
     #[error("field {field}")]
     Version {
         /// Path of the field.
         field: String,
-        /// What is wrong there.
         #[source]
         source: version::Error,
     },

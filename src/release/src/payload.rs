@@ -29,10 +29,8 @@ pub enum Error {
     /// A file is missing that each release has.
     #[error("there is no {RELEASE}/{0}", RELEASE = crate::RELEASE_MANIFESTS)]
     Missing(&'static str),
-    /// The metadata is wrong.
     #[error("file {METADATA_FILE}")]
     Metadata(#[source] metadata::Error),
-    /// The images are wrong.
     #[error("file {REFERENCES_FILE}")]
     References(#[source] references::Error),
     /// The two files name two versions.
@@ -40,17 +38,13 @@ pub enum Error {
         "version from {REFERENCES_FILE} ({references}) differs from {METADATA_FILE} ({metadata})"
     )]
     Version {
-        /// Of `image-references`.
         references: String,
-        /// Of `release-metadata`.
         metadata: String,
     },
     /// A file of manifests is wrong.
     #[error("file {file}")]
     Manifest {
-        /// Its name.
         file: String,
-        /// What is wrong.
         #[source]
         source: manifest::Error,
     },
@@ -60,9 +54,7 @@ pub enum Error {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the content has digest {found}, and {expected} was asked for")]
 pub struct DigestMismatch {
-    /// The requested digest.
     pub expected: ImageDigest,
-    /// What came.
     pub found: ImageDigest,
 }
 

@@ -18,7 +18,6 @@ pub use estimate::RemainingTime;
 /// Namespace of the ConfigMap.
 pub const NAMESPACE: &str = "openshift-cluster-version";
 
-/// Name of the ConfigMap.
 pub const NAME: &str = "update-progress";
 
 /// Key of the record in it.
@@ -47,11 +46,8 @@ const AFTER_TEXT: Duration = Duration::from_mins(5);
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ProgressRecord {
-    /// The release's version.
     pub version: String,
-    /// Its pull spec.
     pub image: String,
-    /// When its application began.
     pub started: Timestamp,
     /// When all of it was applied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -72,7 +68,6 @@ pub struct ProgressRecord {
 pub struct StepRecord {
     /// Digits; empty for files whose names name no place.
     pub run_level: String,
-    /// The component.
     pub component: String,
     /// Its manifests that the cluster applies.
     pub manifests: usize,
@@ -99,20 +94,15 @@ pub struct WaitRecord {
     pub run_level: String,
     /// Component of its step.
     pub component: String,
-    /// Why, for programs.
     pub reason: String,
-    /// Why, for people.
     pub message: String,
-    /// Since when.
     pub since: Timestamp,
 }
 
 /// What one pass over a release has come to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PassProgress {
-    /// The release's version.
     pub version: String,
-    /// Its pull spec.
     pub image: String,
     /// Manifests in the order of the release.
     pub tasks: Vec<TaskProgress>,
@@ -127,11 +117,9 @@ pub struct PassProgress {
 pub struct TaskProgress {
     /// Run level; empty if its file names none.
     pub run_level: String,
-    /// Component.
     pub component: String,
     /// Kind and name of the object.
     pub object: String,
-    /// How far it is.
     pub state: TaskState,
 }
 
@@ -141,13 +129,10 @@ pub enum TaskState {
     /// Its turn has not come.
     #[default]
     Pending,
-    /// It is applied.
     Started,
     /// It is waited for, or could not be applied.
     Waits {
-        /// Why, for programs.
         reason: String,
-        /// Why, for people.
         message: String,
         /// Since when, if that was recorded.
         since: Option<Timestamp>,

@@ -22,7 +22,6 @@ pub enum Error {
     /// It names no image at all.
     #[error("{text:?} is no pull spec")]
     Reference {
-        /// The text.
         text: String,
         /// What is wrong with it.
         #[source]
@@ -30,14 +29,10 @@ pub enum Error {
     },
     /// It has a tag only.
     #[error("{text:?} names no digest")]
-    NoDigest {
-        /// The text.
-        text: String,
-    },
+    NoDigest { text: String },
     /// Its digest is not one of SHA-256.
     #[error("{text:?} names another digest than one of SHA-256")]
     ImageDigest {
-        /// The text.
         text: String,
         /// What is wrong with it.
         #[source]
@@ -54,12 +49,10 @@ impl PullSpec {
         format!("{repository}@{digest}").parse()
     }
 
-    /// What the text was.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// The image's digest.
     pub fn digest(&self) -> &ImageDigest {
         &self.digest
     }

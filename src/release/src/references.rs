@@ -66,7 +66,6 @@ pub struct Tag {
 /// Why a file names no images.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It is not UTF-8.
     #[error("it is not UTF-8")]
     Utf8(#[source] std::str::Utf8Error),
     /// It is neither YAML nor JSON, or a field has another type.
@@ -77,7 +76,6 @@ pub enum Error {
     Kind {
         /// What it says it is.
         kind: String,
-        /// Of which API.
         api_version: String,
     },
     /// A tag has no name.
@@ -85,12 +83,7 @@ pub enum Error {
     TagName(usize),
     /// An image has no source.
     #[error("field spec.tags[{index}].from.name is missing or empty (tag {name})")]
-    From {
-        /// Which one, from 0.
-        index: usize,
-        /// Its name.
-        name: String,
-    },
+    From { index: usize, name: String },
     /// Two tags have one name.
     #[error("two tags are named {0:?}")]
     Twice(String),

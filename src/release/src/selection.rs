@@ -36,7 +36,6 @@ pub struct Selection<'a> {
 }
 
 impl<'a> Selection<'a> {
-    /// Reads annotations.
     pub fn of(annotations: &BTreeMap<&'a str, &'a str>) -> Self {
         let profile = |(key, value): (&&'a str, &&'a str)| {
             key.strip_prefix(INCLUDE).filter(|_| *value == "true")

@@ -26,9 +26,7 @@ pub enum Error {
     /// Images carry a component in different versions, so that none of them can be put in.
     #[error("the version for {component:?} is inconsistent across the referenced images: {}", images.join(", "))]
     Inconsistent {
-        /// The component.
         component: String,
-        /// Names of the images.
         images: Vec<String>,
     },
 }
@@ -103,7 +101,6 @@ impl<'a> Images<'a> {
 pub struct Versions {
     /// The release's, without architecture; none leaves its placeholder.
     pub release: Option<Version>,
-    /// Of components.
     pub components: ComponentVersions,
     /// Images that carry a component in different versions, by component.
     pub inconsistent: BTreeMap<String, BTreeSet<String>>,

@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 pub struct Values {
     /// Pull spec of the release image.
     pub release_image: String,
-    /// Profile of the cluster.
     pub cluster_profile: String,
     /// Pull specs of the release's images, by name.
     pub images: BTreeMap<String, String>,
@@ -16,13 +15,10 @@ pub struct Values {
 /// A placeholder that this program does not know: a newer release may have more.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// It does not end.
     #[error("line {0}: a placeholder does not end")]
     Open(usize),
-    /// It says something else.
     #[error("line {line}: unknown placeholder {text:?}")]
     Unknown {
-        /// Line, from 1.
         line: usize,
         /// What is between the braces.
         text: String,

@@ -54,7 +54,6 @@ pub struct UpdateNode {
 /// An update from one release to another one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UpdateEdge {
-    /// The release that runs.
     pub from: Version,
     /// The release that it is updated to.
     pub to: Version,
@@ -63,7 +62,6 @@ pub struct UpdateEdge {
 /// Updates with the same risks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConditionalEdges {
-    /// The updates.
     pub edges: BTreeSet<UpdateEdge>,
     /// What may speak against them, in the order of the document.
     pub risks: Vec<UpdateRisk>,
@@ -74,7 +72,6 @@ pub struct ConditionalEdges {
 pub struct UpdateRisk {
     /// Page that describes it.
     pub url: String,
-    /// Its name, for programs.
     pub name: String,
     /// What it is, for people.
     pub message: String,
@@ -85,13 +82,11 @@ pub struct UpdateRisk {
 /// Which clusters a risk applies to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RiskRule {
-    /// All of them.
     Always,
     /// Those whose own metrics respond to this query with one sample of 1.
     PromQl(String),
     /// A rule that this program does not know, or that contradicts itself. Clients pass over it.
     Unknown {
-        /// Its type.
         r#type: String,
         /// Why it is passed over.
         why: String,
@@ -106,19 +101,16 @@ pub enum Error {
     Syntax {
         /// Path of the field; `.` for the whole.
         field: String,
-        /// What is wrong there.
         #[source]
         source: serde_json::Error,
     },
     /// It is of another form.
     #[error("field version: {0} is not {FORM}")]
     Form(u64),
-    /// A version is none.
     #[error("field {field}")]
     Version {
         /// Path of the field.
         field: String,
-        /// What is wrong there.
         #[source]
         source: version::Error,
     },
@@ -127,7 +119,6 @@ pub enum Error {
     Twice {
         /// Path of the field.
         field: String,
-        /// The version.
         version: Version,
     },
     /// An edge ends at no node.
@@ -141,7 +132,6 @@ pub enum Error {
     /// A conditional update begins or ends at a release that the document does not have.
     #[error("no node for conditional update {version}: the answer lacks this release ({field})")]
     NoRelease {
-        /// The version.
         version: Version,
         /// Path of the field.
         field: String,
@@ -151,7 +141,6 @@ pub enum Error {
     Loop {
         /// Path of the field.
         field: String,
-        /// The version.
         version: Version,
     },
     /// Conditional edges have no risk.

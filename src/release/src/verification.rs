@@ -45,13 +45,11 @@ pub struct SignatureTrust {
 /// Why a ConfigMap says nothing about signatures.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It has no keyring.
     #[error(
         "the config map {0} did not provide any GPG public keys to verify signatures from and \
          cannot be used: field data: no key begins with {KEY:?}"
     )]
     NoKeyring(String),
-    /// It has no store.
     #[error(
         "the config map {0} did not provide any signature stores to read from and cannot be \
          used: field data: no key begins with {STORE:?}"
@@ -62,13 +60,11 @@ pub enum Error {
     Store {
         /// Key of the store.
         key: String,
-        /// What it is.
         address: String,
     },
     /// A value in `binaryData` is not Base64.
     #[error("field binaryData.{key}")]
     Base64 {
-        /// Its key.
         key: String,
         /// What is wrong with it.
         #[source]

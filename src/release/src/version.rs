@@ -21,7 +21,6 @@ pub struct Version(semver::Version);
 #[derive(Debug, thiserror::Error)]
 #[error("{text:?} is no semantic version")]
 pub struct Error {
-    /// The text.
     text: String,
     /// What is wrong with it.
     #[source]

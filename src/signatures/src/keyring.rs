@@ -29,7 +29,6 @@ pub struct Keyring {
 /// A message that a key of a ring signed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Signed {
-    /// What was signed.
     pub content: Vec<u8>,
     /// Fingerprint of the key, in hexadecimal.
     pub fingerprint: String,
@@ -41,7 +40,6 @@ pub enum Error {
     /// The bytes are no keys.
     #[error("keyring {name} holds no OpenPGP keys")]
     Keys {
-        /// Name of the ring.
         name: String,
         /// What is wrong with it.
         #[source]
@@ -65,7 +63,6 @@ pub enum Error {
     /// A key of the ring signed it, and that signature does not count.
     #[error("key {fingerprint} signed it, and {why}")]
     Refused {
-        /// The key, in hexadecimal.
         fingerprint: String,
         /// Why it does not count.
         why: &'static str,
@@ -101,7 +98,6 @@ impl Keyring {
         })
     }
 
-    /// Its name.
     pub fn name(&self) -> &str {
         &self.name
     }

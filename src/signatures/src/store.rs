@@ -17,18 +17,15 @@ const MAX_BYTES: u64 = 50 << 10;
 /// What may go wrong with a store.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A file or directory.
     #[error("cannot {what} {}", path.display())]
     File {
         /// What was tried, such as `read`.
         what: &'static str,
-        /// The path.
         path: PathBuf,
         /// The error of the system.
         #[source]
         source: io::Error,
     },
-    /// All numbers are taken.
     #[error("{} has {LAST} signatures, and more are not asked for", .0.display())]
     Full(PathBuf),
     /// A file is larger than any signature.

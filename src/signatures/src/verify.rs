@@ -17,7 +17,6 @@ pub struct Verified {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unable to verify {digest} against keyrings: {}", keyrings.join(", "))]
 pub struct Unverified {
-    /// The image.
     pub digest: ImageDigest,
     /// Rings of which no key has signed it validly, by name.
     pub keyrings: Vec<String>,

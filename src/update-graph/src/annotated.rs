@@ -41,7 +41,6 @@ pub struct AnnotatedGraph {
 /// An update that is blocked without a risk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SilencedEdge {
-    /// The update.
     pub edge: UpdateEdge,
     /// The file, or the release, that blocks it.
     pub by: String,

@@ -14,11 +14,9 @@ const ARCHITECTURES: [&str; 5] = ["amd64", "arm64", "multi", "ppc64le", "s390x"]
 /// What a blocked edge does in a graph that has its target.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum BlockEffect {
-    /// It matches no update.
     Nothing,
     /// It matches no update; without its architecture it would match one from this release.
     Bare(Version),
-    /// It matches an update.
     Blocks,
 }
 
@@ -62,7 +60,6 @@ pub(crate) enum Match<'a> {
     Whole,
     /// At least this one, if it had no architecture.
     Bare(&'a str),
-    /// None.
     Nothing,
 }
 

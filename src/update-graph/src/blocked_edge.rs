@@ -21,7 +21,6 @@ const REGEX_BYTES: usize = 1 << 20;
 /// Keys of a file that blocks silently; with these alone it has no risk.
 const SILENT: [&str; 2] = ["from", "to"];
 
-/// One file.
 #[derive(Clone, Debug)]
 pub struct BlockedEdge {
     /// The file, below the repository.

@@ -12,12 +12,10 @@ use crate::yaml::yaml;
 /// Folder of channels.
 pub const CHANNELS: &str = "channels/";
 
-/// A channel.
 #[derive(Clone, Debug)]
 pub struct ChannelFile {
     /// The file, below the repository.
     pub file: String,
-    /// The channel's name.
     pub name: String,
     /// Its releases: of all architectures, or of the one that the build metadata names.
     pub versions: BTreeSet<Version>,
@@ -30,7 +28,6 @@ pub struct ChannelFile {
 /// Where a channel's releases come from.
 #[derive(Clone, Debug)]
 pub struct Feeder {
-    /// The channel before.
     pub channel: String,
     /// How long a release stays there: `PT0H`, `P1W`, `P1DT12H`.
     pub delay: String,

@@ -43,7 +43,6 @@ pub enum Error {
     /// The layout is of an unsupported version.
     #[error("file {VERSION_FILE}: {0:?} is no version {MAJOR}.x.y")]
     Layout(String),
-    /// It has no channel.
     #[error("no file of {CHANNELS} is a channel")]
     NoChannel,
     /// The raw metadata cannot be read.
@@ -51,7 +50,6 @@ pub enum Error {
     Raw {
         /// Path of the field; none for the whole.
         field: Option<String>,
-        /// What is wrong there.
         #[source]
         source: RawError,
     },
@@ -63,10 +61,8 @@ pub enum RawError {
     /// It is no JSON of this shape.
     #[error(transparent)]
     Syntax(#[from] serde_json::Error),
-    /// A version is none.
     #[error(transparent)]
     Version(#[from] release::version::Error),
-    /// A value is none.
     #[error("it is no text")]
     NoText,
 }

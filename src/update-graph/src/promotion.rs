@@ -7,11 +7,8 @@ use crate::graph_data::GraphData;
 /// A release added to a channel: which file gets which line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Promotion {
-    /// The channel.
     pub channel: String,
-    /// Its file.
     pub file: String,
-    /// The release.
     pub version: Version,
 }
 
@@ -24,35 +21,23 @@ pub enum Error {
     /// The channel takes no releases from another one.
     #[error("channel {0} has no feeder: releases are added to it by hand")]
     NoFeeder(String),
-    /// The release is there.
     #[error("channel {0} has {1} already")]
     Present(String, Version),
     /// The release is not in the channel before.
     #[error("channel {channel} is fed by {feeder}, which has no {version}")]
     NotInFeeder {
-        /// The channel.
         channel: String,
-        /// The channel before.
         feeder: String,
-        /// The release.
         version: Version,
     },
     /// The release stays where it is.
     #[error("channel {feeder} has a tombstone for {version}: it is not promoted on")]
-    Tombstone {
-        /// The channel before.
-        feeder: String,
-        /// The release.
-        version: Version,
-    },
+    Tombstone { feeder: String, version: Version },
     /// The channel takes other releases only.
     #[error("channel {channel}: feeder.filter {filter} does not match {version}")]
     Filter {
-        /// The channel.
         channel: String,
-        /// The expression.
         filter: String,
-        /// The release.
         version: Version,
     },
 }

@@ -8,7 +8,6 @@ use release::{ImageDigest, Metadata, Version};
 use crate::KEY_PREFIX;
 use crate::problem::SourceProblem;
 
-/// A release image, read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScrapedRelease {
     /// Its architecture, in the words of images: `amd64`, `arm64`, …, `multi`.
@@ -17,7 +16,6 @@ pub struct ScrapedRelease {
     pub payload: String,
     /// Its digest: of a list, if it is one.
     pub digest: ImageDigest,
-    /// What its `release-metadata` says.
     pub metadata: Metadata,
 }
 

@@ -4,7 +4,6 @@ use serde::de::DeserializeOwned;
 
 use crate::problem::SourceProblem;
 
-/// Reads a YAML file.
 pub(crate) fn yaml<T: DeserializeOwned>(file: &str, bytes: &[u8]) -> Result<T, SourceProblem> {
     let failed = |reason: String| {
         let reason = reason.lines().next().unwrap_or_default().to_owned();

@@ -9,7 +9,6 @@ use flate2::write::GzEncoder;
 use release::ImageDigest;
 use update_graph::annotated::SilencedEdge;
 
-/// One body, packed.
 #[derive(Clone, Debug)]
 pub struct PackedBody {
     /// Packed by gzip.

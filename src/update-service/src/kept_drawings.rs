@@ -13,16 +13,11 @@ use crate::request::GraphForm;
 /// channel has some 500 kB.
 const KEPT_BYTES: usize = 8 << 20;
 
-/// Which drawing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DrawingKey {
-    /// The channel.
     pub channel: String,
-    /// Its architecture.
     pub architecture: String,
-    /// A form for people.
     pub form: GraphForm,
-    /// The release that runs.
     pub from: Option<Version>,
     /// Where it is to get.
     pub to: Option<Version>,
@@ -33,9 +28,7 @@ pub struct DrawingKey {
 /// A drawing in both encodings.
 #[derive(Clone, Debug)]
 pub struct KeptDrawing {
-    /// Packed.
     pub body: PackedBody,
-    /// Unpacked.
     pub bytes: Bytes,
 }
 

@@ -97,7 +97,6 @@ impl KnownRelease {
     }
 }
 
-/// What an image is.
 #[derive(Clone, Debug)]
 enum Found {
     Release(Arc<KnownRelease>),
@@ -112,7 +111,6 @@ enum Found {
     },
 }
 
-/// The source of releases.
 #[derive(Debug)]
 pub struct ReleaseSource {
     settings: ReleaseSettings,
@@ -128,12 +126,10 @@ pub struct ReleaseSource {
     room: Semaphore,
 }
 
-/// What a scrape found.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct ScrapedReleases {
     /// Releases, in the order of their places.
     pub releases: Vec<Arc<KnownRelease>>,
-    /// What is none.
     pub problems: Vec<SourceProblem>,
 }
 

@@ -9,7 +9,6 @@ use update_graph::channel_file::{CHANNEL_PATTERN, is_channel_name};
 /// The vendor's type of a graph: what clients get that name none.
 pub const VENDOR_TYPE: &str = "application/vnd.redhat.cincinnati.v1+json";
 
-/// JSON.
 pub const JSON: &str = "application/json";
 
 /// Pattern of architectures.
@@ -23,18 +22,13 @@ const ARCHITECTURE: &str = "amd64";
 pub enum GraphForm {
     /// JSON, under the vendor's type.
     Vendor,
-    /// JSON.
     Json,
-    /// A page for people.
     Page,
-    /// A picture.
     Svg,
-    /// A picture for graphviz.
     Dot,
 }
 
 impl GraphForm {
-    /// Its content type.
     pub const fn content_type(self) -> &'static str {
         match self {
             Self::Vendor => VENDOR_TYPE,
@@ -60,7 +54,6 @@ impl GraphForm {
 pub enum ServiceError {
     /// Parameters are missing.
     MissingParams(Vec<String>),
-    /// A parameter is none.
     InvalidParams(String),
     /// No form is left.
     InvalidContentType,
@@ -77,7 +70,6 @@ pub enum ServiceError {
 }
 
 impl ServiceError {
-    /// Its status.
     pub const fn status(&self) -> StatusCode {
         match self {
             Self::MissingParams(_) | Self::InvalidParams(_) => StatusCode::BAD_REQUEST,
@@ -89,7 +81,6 @@ impl ServiceError {
         }
     }
 
-    /// Its kind, for programs.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::MissingParams(_) => "missing_params",

@@ -37,12 +37,9 @@ const AGE: HeaderName = HeaderName::from_static("x-graph-age-seconds");
 
 const METHODS: &str = "GET, HEAD, OPTIONS";
 
-/// What responds to requests.
 #[derive(Debug)]
 pub struct Responder {
-    /// What is in service.
     pub service: Arc<InService>,
-    /// What is counted.
     pub metrics: Arc<ServiceMetrics>,
     /// In front of all paths.
     pub prefix: String,
@@ -50,14 +47,12 @@ pub struct Responder {
     pub mandatory: Vec<String>,
     /// Directory of signatures.
     pub signatures: Option<PathBuf>,
-    /// Where drawings are made.
     pub board: DrawingBoard,
 }
 
 type Routed = Result<Response<Full<Bytes>>, ServiceError>;
 
 impl Responder {
-    /// Responds to a request.
     pub async fn respond<B>(&self, request: &Request<B>) -> Response<Full<Bytes>> {
         let answered = match *request.method() {
             Method::GET | Method::HEAD => self.route(request).await,

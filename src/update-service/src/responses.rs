@@ -42,17 +42,13 @@ pub struct GraphResponses {
     empty: PackedBody,
     /// What of the sources was left out, as JSON.
     pub problems: PackedBody,
-    /// How many that are.
     pub problem_count: usize,
     /// The graph data, as a tar.
     pub data: Bytes,
-    /// Names of all channels.
     pub channels: Vec<String>,
     /// Releases that were read, and those that are in a channel.
     pub releases: (usize, usize),
-    /// When they were made.
     pub made: Timestamp,
-    /// Drawings of them.
     pub drawings: KeptDrawings,
     unpacked: Mutex<(usize, BTreeMap<String, Bytes>)>,
 }
@@ -198,7 +194,6 @@ pub(crate) mod tests {
         made(&releases, &[channel], None)
     }
 
-    /// A release of `amd64`.
     fn release(version: &str, previous: &[&str]) -> Arc<KnownRelease> {
         let mut metadata = Metadata::new(version.parse().unwrap());
         metadata.previous = previous.iter().map(|text| text.parse().unwrap()).collect();

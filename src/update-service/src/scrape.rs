@@ -42,7 +42,6 @@ pub struct InService {
 }
 
 impl InService {
-    /// Nothing yet.
     pub fn new(
         unready_after: Option<Duration>,
         longest: Duration,
@@ -128,9 +127,7 @@ impl Probes for InService {
 /// The two sources, and how often they are read.
 #[derive(Debug)]
 pub struct Scraper {
-    /// Releases.
     pub releases: ReleaseSource,
-    /// Graph data.
     pub data: DataSource,
     /// Whether a problem in the graph data fails a scrape.
     pub is_strict: bool,

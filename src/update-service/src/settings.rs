@@ -13,7 +13,6 @@ use crate::trust::ImageTrust;
 /// All settings, validated. `docs/configuration.md` describes each.
 #[derive(Clone, Debug)]
 pub struct ServiceSettings {
-    /// Where requests are answered.
     pub listen: SocketAddr,
     /// Where metrics and health are.
     pub status: SocketAddr,
@@ -25,9 +24,7 @@ pub struct ServiceSettings {
     pub mandatory: Vec<String>,
     /// Limits of connections.
     pub limits: Limits,
-    /// Releases.
     pub releases: ReleaseSettings,
-    /// Graph data.
     pub graph_data: DataSettings,
     /// Directory of signatures.
     pub signatures: Option<PathBuf>,
@@ -39,20 +36,17 @@ pub struct ServiceSettings {
     pub unready_after: Option<Duration>,
 }
 
-/// Where releases are.
 #[derive(Clone, Debug)]
 pub struct ReleaseSettings {
     /// Places that are tried in turn until one responds: repositories, or a layout directory.
     pub places: Vec<ImageLocation>,
     /// Repository that pull specs name.
     pub repository: String,
-    /// Registries.
     pub registries: RegistryAccess,
     /// Images that are read at once.
     pub concurrency: usize,
 }
 
-/// How registries are reached.
 #[derive(Clone, Debug)]
 pub struct RegistryAccess {
     /// Credentials, as podman and docker keep them.
@@ -67,10 +61,8 @@ pub struct RegistryAccess {
     pub attempts: u32,
 }
 
-/// Where graph data is.
 #[derive(Clone, Debug)]
 pub struct DataSettings {
-    /// The place.
     pub place: DataPlace,
     /// Whether a problem in it keeps the graph before in service.
     pub is_strict: bool,
@@ -79,15 +71,12 @@ pub struct DataSettings {
 /// A place of graph data.
 #[derive(Clone, Debug)]
 pub enum DataPlace {
-    /// A directory.
     Directory(PathBuf),
     /// A tar, packed by gzip or not.
     Archive(PathBuf),
     /// A directory of an image.
     Image {
-        /// The image.
         image: ImageLocation,
-        /// The directory in it.
         path: String,
         /// Whose signature it needs; none: its digest, or the registry, is trusted.
         trust: Option<ImageTrust>,
@@ -100,14 +89,8 @@ pub enum Error {
     /// The file is no YAML of this shape.
     #[error("{0}")]
     Syntax(String),
-    /// A field.
     #[error("field {field}: {why}")]
-    Field {
-        /// Its path.
-        field: &'static str,
-        /// What is wrong.
-        why: String,
-    },
+    Field { field: &'static str, why: String },
 }
 
 #[derive(Deserialize)]

@@ -203,7 +203,6 @@ pub fn drain_start(machine: &Value) -> Option<DrainStart> {
     Some(at.map_or(DrainStart::Unknown, DrainStart::At))
 }
 
-/// Name of an object.
 pub fn name(object: &Value) -> &str {
     let name = object.pointer("/metadata/name").and_then(Value::as_str);
     name.unwrap_or_default()

@@ -14,13 +14,10 @@ pub const CONTENT_TYPE: &str = "application/cloudevents+json; charset=UTF-8";
 /// An announcement that is not delivered yet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnsentEvent {
-    /// Name of the state.
     pub state: String,
     /// Version that the upgrade leads to.
     pub version: String,
-    /// When it was announced.
     pub time: Timestamp,
-    /// What is said.
     pub text: String,
 }
 

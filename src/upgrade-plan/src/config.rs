@@ -114,7 +114,6 @@ pub struct InvalidKey {
     words: String,
     /// Path of the key.
     field: String,
-    /// What is wrong.
     why: String,
 }
 
@@ -258,7 +257,6 @@ const SERVICE_LOG: &str = "ServiceLogNotification";
 
 /// Longest time in minutes: a year. Sums of times stay far from what a timestamp can hold.
 const LONGEST_MINUTES: i64 = LONGEST_FORCE_DRAIN_MINUTES as i64;
-/// The same.
 const LONGEST: SignedDuration = SignedDuration::from_mins(LONGEST_MINUTES);
 
 /// How long an UpgradeConfig lets a budget block a drain. Its definition has not always limited

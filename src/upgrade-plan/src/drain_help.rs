@@ -19,17 +19,13 @@ use crate::node_view::{DrainStart, UpgradeNode};
 /// A pod on a node that is drained.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StuckPod {
-    /// Namespace.
     pub namespace: String,
-    /// Name.
     pub name: String,
-    /// Its uid.
     pub uid: String,
     /// Whether it is being deleted.
     pub is_terminating: bool,
     /// When its own grace period ends, if it is being deleted.
     pub ends: Option<Timestamp>,
-    /// Whether it has finalizers.
     pub has_finalizers: bool,
     /// Whether a PodDisruptionBudget selects it.
     pub has_budget: bool,
@@ -74,7 +70,6 @@ pub enum ForcedRemoval {
     End,
     /// It is deleted without a grace period.
     Delete,
-    /// Its finalizers are cleared.
     ClearFinalizers,
 }
 
@@ -141,7 +136,6 @@ impl DrainStrategy {
         Self::PdbStuckTerminating,
     ];
 
-    /// Its name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Delete => "DELETE",

@@ -17,7 +17,6 @@ const AGENT: &str = "ocm-agent.openshift-ocm-agent-operator.svc.cluster.local:80
 pub struct FleetSettings {
     /// Its address, without a slash at the end.
     pub base: String,
-    /// Whose routes there are.
     pub routes: FleetRoutes,
     /// Steps of the upgrades that its policies ask for.
     pub upgrade_type: UpgradeType,
@@ -33,16 +32,10 @@ pub enum Error {
     UnknownState(String),
     /// A policy is in such a state.
     #[error("policy {id}")]
-    Policy {
-        /// Its id.
-        id: String,
-        /// Its state.
-        source: Box<Self>,
-    },
+    Policy { id: String, source: Box<Self> },
     /// A policy has no time of its next run.
     #[error("policy {id}: next_run {next_run:?} is no time of RFC 3339")]
     NextRun {
-        /// Its id.
         id: String,
         /// What it has in its place.
         next_run: String,
@@ -50,7 +43,6 @@ pub enum Error {
     /// The version of a policy is none.
     #[error("policy {id}: version: {version:?} is no semantic version")]
     Version {
-        /// Its id.
         id: String,
         /// What it has in its place.
         version: String,
@@ -63,7 +55,6 @@ pub enum Error {
     Grace {
         /// Id of the cluster.
         id: String,
-        /// The time.
         minutes: f64,
     },
 }
@@ -91,9 +82,7 @@ impl FleetRoutes {
 /// The cluster, as the fleet manager knows it.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct FleetCluster {
-    /// Its id there.
     pub id: String,
-    /// Its release.
     #[serde(default)]
     pub version: FleetVersion,
     /// How long a drain may be held.
@@ -117,10 +106,8 @@ pub struct DrainGrace {
     pub value: f64,
 }
 
-/// An upgrade policy.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct UpgradePolicy {
-    /// Its id.
     pub id: String,
     /// Version that it leads to.
     #[serde(default)]
@@ -133,12 +120,9 @@ pub struct UpgradePolicy {
     pub capacity_reservation: Option<bool>,
 }
 
-/// State of a policy.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct PolicyState {
-    /// Its name.
     pub value: String,
-    /// A description of it.
     #[serde(default)]
     pub description: String,
 }
@@ -150,17 +134,13 @@ pub enum FleetState {
     Pending,
     /// It waits for its time.
     Scheduled,
-    /// Its steps run.
     Started,
     /// It is late, and goes on as soon as it can.
     Delayed,
     /// It goes on without something.
     Skipped,
-    /// It is done.
     Completed,
-    /// It was given up.
     Failed,
-    /// It was withdrawn.
     Cancelled,
 }
 

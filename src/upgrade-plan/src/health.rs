@@ -56,7 +56,6 @@ impl HealthFinding {
         "dvo_metrics_query_failed",
     ];
 
-    /// Its label value.
     pub const fn reason(&self) -> &'static str {
         match self {
             Self::CriticalAlerts(_) => "critical_alerts_firing",

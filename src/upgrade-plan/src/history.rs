@@ -13,9 +13,7 @@ const PROBED: SignedDuration = SignedDuration::from_mins(5);
 /// What came of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StepOutcome {
-    /// It is done.
     Done,
-    /// It goes on.
     Waiting,
     /// It holds the upgrade, and why.
     Hold(String),
@@ -26,9 +24,7 @@ pub enum StepOutcome {
 /// What is to be done about a step in a pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StepTurn {
-    /// It runs.
     Run,
-    /// It was done before.
     Skip,
     /// It belongs before the commencement, which has been: it counts as done.
     Passed,

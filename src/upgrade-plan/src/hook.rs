@@ -10,15 +10,12 @@ use crate::step::StepName;
 pub struct Hook {
     /// Its name: part of the Job's.
     pub name: String,
-    /// The step.
     pub step: StepName,
-    /// When.
     pub when: HookTime,
     /// Spec of the Job, as the API server takes it.
     pub job: Map<String, Value>,
 }
 
-/// When a hook runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HookTime {
     /// Before the step. The step waits for it.
@@ -30,9 +27,7 @@ pub enum HookTime {
 /// How far a hook's Job is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HookState {
-    /// It has succeeded.
     Done,
-    /// It runs.
     Running,
     /// It has failed, or is another upgrade's, and why.
     Failed(String),

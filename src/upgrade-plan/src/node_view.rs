@@ -30,13 +30,10 @@ const REPORTED: SignedDuration = SignedDuration::from_mins(15);
     reason = "facts of an object, independent of each other"
 )]
 pub struct UpgradeNode {
-    /// Name.
     pub name: String,
     /// Version of the object.
     pub resource_version: String,
-    /// Labels.
     pub labels: BTreeMap<String, String>,
-    /// Whether it is cordoned.
     pub is_cordoned: bool,
     /// Whether it is cordoned, and not by its daemon.
     pub is_cordoned_by_hand: bool,
@@ -173,7 +170,6 @@ fn lease(annotations: &BTreeMap<String, String>) -> Option<DrainLease> {
 /// How far a MachineConfigPool is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PoolProgress {
-    /// Name.
     pub name: String,
     /// Version of the object.
     pub resource_version: String,
@@ -181,14 +177,12 @@ pub struct PoolProgress {
     pub node_selector: Option<Selector>,
     /// Its machines, and those that run its configuration.
     pub machines: (u32, u32),
-    /// Whether it is paused.
     pub is_paused: bool,
     /// Whether its configuration is not the one that its counts are about.
     pub is_outdated: bool,
 }
 
 impl PoolProgress {
-    /// Reads a pool.
     pub fn parse(pool: MachineConfigPool) -> Self {
         let status = pool.status.unwrap_or_default();
         let count = |count: i32| u32::try_from(count).unwrap_or_default();

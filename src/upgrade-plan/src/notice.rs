@@ -8,7 +8,6 @@ pub const ANNOTATION: &str = "slipway.dev/announced";
 /// A state of an upgrade that is announced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoticeState {
-    /// Its steps run.
     Started,
     /// It waits longer than usual before the cluster is changed.
     Delayed,
@@ -19,15 +18,12 @@ pub enum NoticeState {
     ScaleSkipped,
     /// No machines were added in time.
     Skipped,
-    /// It is done.
     Completed,
     /// It was given up before the cluster was changed.
     Failed,
-    /// The control plane begins.
     ControlPlaneStarted,
     /// The control plane is done.
     ControlPlaneFinished,
-    /// All nodes are done.
     WorkersFinished,
     /// Something is to be repaired before the start.
     PreHealthCheck,
@@ -133,12 +129,10 @@ impl NoticeState {
     }
 }
 
-/// What was announced.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Announced(BTreeSet<String>);
 
 impl Announced {
-    /// Reads the annotation.
     pub fn parse(text: &str) -> Self {
         let items = text.split(',').filter(|item| !item.is_empty());
         Self(items.map(ToOwned::to_owned).collect())
@@ -157,7 +151,6 @@ impl Announced {
         Self(kept.cloned().chain([key(version, state)]).collect())
     }
 
-    /// The annotation.
     pub fn to_annotation(&self) -> String {
         let items: Vec<&str> = self.0.iter().map(String::as_str).collect();
         items.join(",")

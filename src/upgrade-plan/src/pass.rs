@@ -25,7 +25,6 @@ pub struct Pass {
     pub upgrade: UpgradeConfig,
     /// The ClusterVersion, as it was last read.
     pub version: ClusterVersion,
-    /// The settings.
     pub config: OperatorConfig,
     /// The entry of the history that is worked on.
     pub entry: UpgradeHistoryEntry,

@@ -7,7 +7,6 @@ use api::upgrade::UpgradePhase;
 pub enum PhaseEvent {
     /// It is seen for the first time; whether ClusterVersion asks for the release already.
     Seen {
-        /// It does.
         is_commenced: bool,
     },
     /// The check in advance was made, with whatever result.
@@ -16,7 +15,6 @@ pub enum PhaseEvent {
     Changed,
     /// It is valid and its time has come.
     Ready,
-    /// All steps are done.
     Done,
     /// The window closed before the cluster was changed, and all is cleaned up.
     Expired,

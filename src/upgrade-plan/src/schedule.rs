@@ -4,12 +4,10 @@ use api::upgrade::PlanWindow;
 use jiff::{SignedDuration, Timestamp};
 use pool::recurrence::{RecurringWindow, next_opening};
 
-/// Whether an upgrade starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StartDecision {
     /// Not before so much time has passed.
     Wait(SignedDuration),
-    /// Now.
     Start,
     /// No more: its window has closed.
     Stale(String),

@@ -38,7 +38,6 @@ pub const NOTIFICATION: &str = "upgradeoperator_upgrade_notification";
 pub const NOTIFICATION_FAILED: &str = "upgrade_notification_failed";
 /// When the fleet manager was read last.
 pub const SYNC: &str = "upgradeoperator_upgradeconfig_sync_timestamp";
-/// How upgrades ended.
 pub const RESULT: &str = "upgradeoperator_upgrade_result";
 const STARTED: &str = "upgradeoperator_upgrade_started_timestamp";
 

@@ -18,7 +18,6 @@ const WORKERS: &str = "OSD worker node";
 pub enum SilenceKind {
     /// The upgrade of the control plane.
     ControlPlane,
-    /// The upgrade of workers.
     Workers,
 }
 
@@ -26,12 +25,9 @@ pub enum SilenceKind {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ListedSilence {
-    /// Its id.
     pub id: String,
-    /// Who created it.
     #[serde(default)]
     pub created_by: String,
-    /// What it is for.
     #[serde(default)]
     pub comment: String,
     /// From when on it is in force.
@@ -48,10 +44,8 @@ pub struct SilenceStatus {
     pub state: String,
 }
 
-/// A silence to create.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WantedSilence {
-    /// What it is for.
     pub comment: String,
     /// Which alerts it covers: label and regular expression.
     pub matchers: Vec<(&'static str, String)>,

@@ -5,31 +5,26 @@ use std::fmt;
 
 use api::upgrade::UpgradeType;
 
-/// One step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UpgradeStep {
     /// Its name in a custom list.
     pub name: StepName,
     /// Type of its condition.
     pub condition: &'static str,
-    /// What it is.
     pub kind: StepKind,
     /// Whether it runs again after it was done.
     pub rerun: Rerun,
     /// What must hold for it to be done.
     pub waits_for: &'static str,
-    /// When it is late.
     pub deadline: StepDeadline,
     /// What happens if it does not succeed.
     pub on_failure: OnFailure,
 }
 
-/// What a step is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StepKind {
     /// It reads, and holds the upgrade.
     Gate,
-    /// It changes something.
     Action,
     /// It waits for what other operators do.
     Wait,
@@ -42,7 +37,6 @@ pub enum Rerun {
     UntilCommenced,
     /// Until another step is done.
     Until(StepName),
-    /// Not at all.
     Never,
 }
 
@@ -79,7 +73,6 @@ pub enum OnFailure {
 macro_rules! names {
     ($($name:ident),+ $(,)?) => {
         /// Name of a step in a custom list: that of upstream's function.
-        #[expect(missing_docs, reason = "`docs/reference/managed-upgrade.md` describes each")]
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
         pub enum StepName { $($name),+ }
 
@@ -87,7 +80,6 @@ macro_rules! names {
             /// All steps, in the order of OSD.
             pub const ALL: &[Self] = &[$(Self::$name),+];
 
-            /// The name as written.
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$name => stringify!($name)),+ }
             }
@@ -127,7 +119,6 @@ impl StepName {
         Self::ALL.iter().copied().find(|step| step.as_str() == name)
     }
 
-    /// The step.
     #[expect(clippy::too_many_lines, reason = "a table, one row a step")]
     pub const fn step(self) -> UpgradeStep {
         use OnFailure::{CarryOn, Hold, Retry};
@@ -327,10 +318,7 @@ pub enum OrderError {
     Unpaired(StepName, StepName),
     /// It comes when the cluster is changed already.
     #[error("step {step} has no effect after {}", StepName::CommenceUpgrade)]
-    TooLate {
-        /// Its name.
-        step: StepName,
-    },
+    TooLate { step: StepName },
 }
 
 /// Whether steps in this order make an upgrade: it changes the cluster, asks its gates before, and

@@ -29,20 +29,15 @@ pub struct InvalidUpgrade {
 /// What can be judged without a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ConfigVerdict {
-    /// It may be followed.
     Valid,
     /// The update service has to offer this version to that one.
     AskGraph {
-        /// The version that runs.
         current: Version,
-        /// The requested version.
         desired: Version,
     },
     /// A registry has to say which version the image of `spec.desired.image` is.
     AskImage {
-        /// The version that runs.
         current: Version,
-        /// The image.
         image: PullSpec,
     },
 }

@@ -18,7 +18,6 @@ const PRECONDITIONS: &str = "PreconditionChecks";
 pub struct AcceptanceStep {
     /// Pull spec of the release.
     pub image: String,
-    /// The step's name.
     pub reason: &'static str,
     /// False if it failed, unknown while it is under way.
     pub status: ConditionStatus,
@@ -29,11 +28,9 @@ pub struct AcceptanceStep {
 /// A release that was accepted in place of the own one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TargetRelease {
-    /// What it is called.
     pub release: Release,
     /// Whether its signature was verified.
     pub is_verified: bool,
-    /// What spoke against it.
     pub accepted_risks: String,
 }
 
@@ -44,11 +41,9 @@ pub struct TargetRelease {
 pub enum VersionEvent {
     /// A release is retrieved and verified.
     Retrieving(String),
-    /// It cannot be.
     RetrievalFailed(String),
     /// It is taken though its signature is not verified.
     Unverified(String),
-    /// Its files are read.
     Loading(String),
     /// They cannot be, or are wrong.
     LoadFailed(String),
@@ -82,11 +77,9 @@ pub struct RequestedRelease {
 /// A release whose image is on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RetrievedRelease {
-    /// Its directory.
     pub root: PathBuf,
     /// Whether its signature was verified.
     pub is_verified: bool,
-    /// What was overridden.
     pub risk: Option<String>,
 }
 
@@ -142,7 +135,6 @@ impl RequestedRelease {
         }
     }
 
-    /// It is tried.
     pub(crate) fn tried(self) -> (Self, VersionEvent) {
         let text = format!("Retrieving and verifying payload {}", self.named());
         let event = VersionEvent::Retrieving(text.clone());
@@ -154,7 +146,6 @@ impl RequestedRelease {
         VersionEvent::Loading(format!("Loading payload {}", self.named()))
     }
 
-    /// It cannot be retrieved.
     pub(crate) fn not_retrieved(&self, why: &str) -> Refusal {
         Refusal {
             step: RETRIEVE,
@@ -162,7 +153,6 @@ impl RequestedRelease {
         }
     }
 
-    /// It cannot be loaded.
     pub(crate) fn not_loaded(&self, why: &str) -> Refusal {
         Refusal {
             step: LOAD,
@@ -170,7 +160,6 @@ impl RequestedRelease {
         }
     }
 
-    /// It was refused.
     pub(crate) fn refused(self, refusal: Refusal) -> (Self, VersionEvent) {
         let event = VersionEvent::refused(&refusal);
         let this = Self {

@@ -35,9 +35,7 @@ const CLUSTER_VERSION: &str = "ClusterVersion";
 pub struct Injected {
     /// The owner of all objects: uid of the ClusterVersion.
     pub owner: String,
-    /// The cluster's proxy.
     pub proxy: ClusterProxy,
-    /// Its TLS profile.
     pub tls: ClusterTls,
     /// Workloads whose replicas an autoscaler of the release sets.
     pub scaled: Vec<ObjectId>,
@@ -48,30 +46,20 @@ pub struct Injected {
 pub enum InjectionError {
     /// The proxy is requested for a container that there is not.
     #[error("requested injection for non-existent container: {name:?}")]
-    FindContainer {
-        /// Its name.
-        name: String,
-    },
+    FindContainer { name: String },
     /// A configuration has something else where the TLS profile belongs.
     #[error("data.{key}: servingInfo is no object")]
-    ReadServingInfo {
-        /// The configuration's key.
-        key: String,
-    },
+    ReadServingInfo { key: String },
     /// A configuration cannot be printed as JSON.
     #[error("data.{key}")]
     PrintJson {
-        /// Its key.
         key: String,
-        /// Why.
         source: serde_json::Error,
     },
     /// A configuration cannot be printed as YAML.
     #[error("data.{key}")]
     PrintYaml {
-        /// Its key.
         key: String,
-        /// Why.
         source: serde_saphyr::SerializeError,
     },
 }

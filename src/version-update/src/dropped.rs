@@ -27,13 +27,10 @@ const KEPT: [&str; 4] = [
 /// An object of a release.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct InventoryObject {
-    /// Its `apiVersion`.
     pub api_version: String,
-    /// Kind.
     pub kind: String,
     /// Namespace; empty for none.
     pub namespace: String,
-    /// Name.
     pub name: String,
 }
 
@@ -99,7 +96,6 @@ impl ReleaseInventory {
         }
     }
 
-    /// The ConfigMap.
     pub fn to_object(&self, namespace: &str) -> Value {
         let lines = self.objects.iter().map(|one| {
             let namespace = match one.namespace.as_str() {

@@ -19,33 +19,25 @@ pub enum Effect {
     None,
     /// It is a failure after 40 minutes.
     FailAfterInterval,
-    /// It is a failure.
     Fail,
 }
 
 /// What a failure is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FailureSubject {
-    /// A ClusterOperator, by name.
     Operator(String),
     /// A workload that rolls out, by kind and name.
     Workload(String),
-    /// Another object.
     Other,
 }
 
-/// One cause.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// Why, for programs.
     pub reason: String,
-    /// Why, for people.
     pub message: String,
     /// Short form for `Progressing`.
     pub summary: String,
-    /// What it does.
     pub effect: Effect,
-    /// What it is about.
     pub subject: FailureSubject,
     /// What the operator itself says, and the manifest that waits for it.
     pub detail: Option<Box<WaitDetail>>,
@@ -219,9 +211,7 @@ impl Failure {
 /// Failures of one pass as one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
-    /// Why, for programs.
     pub reason: String,
-    /// Why, for people.
     pub message: String,
     /// Short form for `Progressing`.
     pub summary: String,

@@ -32,11 +32,9 @@ pub enum Overridden {
     No,
     /// There are some, and the release was not read yet.
     NotKnown,
-    /// The condition.
     Found {
         /// Whether an object is kept from the release, or was.
         status: ConditionStatus,
-        /// Why, for programs.
         reason: &'static str,
         /// Which objects, and which overrides match nothing.
         message: String,

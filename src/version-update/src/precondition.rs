@@ -11,14 +11,10 @@ use release::metadata::{self, ROLLBACK_FROM};
 use release::pull_spec::is_same_image;
 use release::{METADATA_FILE, Version};
 
-/// What one check found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// Name of the check.
     pub check: &'static str,
-    /// Why, for programs.
     pub reason: String,
-    /// Why, for people.
     pub message: String,
     /// Whether the release is not applied unless it is forced.
     pub is_blocking: bool,

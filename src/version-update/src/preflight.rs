@@ -38,7 +38,6 @@ pub enum PreflightTurn {
     Remove,
     /// Another release is about to be applied: the preflight waits.
     Wait,
-    /// The release is checked.
     Check(Release),
     /// The annotation names no release, for this reason.
     Refuse(String),

@@ -42,7 +42,6 @@ impl Checkpoint {
         }
     }
 
-    /// Whole hundredths.
     pub const fn percent(&self) -> usize {
         match self.total {
             0 => 100,

@@ -32,9 +32,7 @@ pub use event::{LoadedRelease, NewestEntry, PassEnd, PassOutcome, ReleaseEvent, 
 /// A release in a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReleaseOnDisk {
-    /// The directory.
     pub root: PathBuf,
-    /// Its pull spec.
     pub image: String,
     /// Capabilities that the update to it has turned on.
     pub implied: BTreeSet<String>,
@@ -79,7 +77,6 @@ pub enum ReleaseStage {
 pub struct AppliedRelease {
     /// Its files. Another allocation is another stay of the same release.
     pub on_disk: Arc<ReleaseOnDisk>,
-    /// How far it is.
     pub stage: ReleaseStage,
     /// How often it was applied since all of it was: each time in another order.
     pub attempt: u64,
@@ -108,9 +105,7 @@ type Step = (ReleaseState, ReleaseCommands);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("event {event} cannot happen in state {state}")]
 pub struct UnexpectedReleaseEvent {
-    /// Name of the state.
     pub state: &'static str,
-    /// The event, in full.
     pub event: String,
 }
 

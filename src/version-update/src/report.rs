@@ -45,7 +45,6 @@ pub struct Report {
     pass: Option<Pass>,
 }
 
-/// A pass under way.
 #[derive(Debug, Clone, PartialEq)]
 struct Pass {
     release: Release,
@@ -61,7 +60,6 @@ struct Pass {
 pub struct Accepted {
     /// Hash of its manifests.
     pub version_hash: String,
-    /// Its capabilities.
     pub capabilities: Capabilities,
     /// Generation of the ClusterVersion that it is applied for.
     pub generation: i64,
@@ -184,7 +182,6 @@ impl Report {
         }
     }
 
-    /// A manifest is done.
     pub fn done(&mut self, number: usize) {
         if let Some(pass) = &mut self.pass {
             pass.done.insert(number);

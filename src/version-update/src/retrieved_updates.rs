@@ -18,9 +18,7 @@ const PREFIX: &str = "Unable to retrieve available updates: ";
 pub struct UpdatesRequest {
     /// Address of the service.
     pub service: String,
-    /// Channel.
     pub channel: String,
-    /// Architecture.
     pub architecture: String,
     /// Version that runs.
     pub version: Version,
@@ -33,9 +31,7 @@ pub struct UpdatesRequest {
 /// Why updates were not retrieved: reason and message of the condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NoUpdates {
-    /// For programs.
     pub reason: &'static str,
-    /// For people.
     pub message: String,
 }
 
@@ -61,7 +57,6 @@ impl NoUpdates {
 pub struct RetrievedUpdates {
     /// The last request; none where the ClusterVersion allows none.
     pub request: Option<UpdatesRequest>,
-    /// When.
     pub attempted: Timestamp,
     /// Why the last attempt yielded nothing.
     pub failure: Option<NoUpdates>,

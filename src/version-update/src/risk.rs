@@ -36,9 +36,7 @@ const ARCHITECTURE: &str = "release.openshift.io/architecture";
 /// Whether a risk applies to the cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Exposure {
-    /// It does.
     Exposed,
-    /// It does not.
     Clear,
     /// It cannot be evaluated, and why.
     Unknown(String),
@@ -53,7 +51,6 @@ pub struct QueryCache {
     last: Option<Timestamp>,
 }
 
-/// The next query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum QueryTurn {
     /// This query, now.
@@ -136,7 +133,6 @@ pub fn queries(offers: &Offers) -> Vec<String> {
 /// What a status has of updates.
 #[derive(Debug, Clone, Copy)]
 pub struct KnownUpdates<'a> {
-    /// Its updates with risks.
     pub conditional: &'a [ConditionalUpdate],
     /// Whether it was made for the spec as it is now, by which risks are accepted.
     pub is_current: bool,

@@ -18,7 +18,6 @@ fn seconds(time: &Time) -> i64 {
     time.0.as_second()
 }
 
-/// The series of `cluster_version`.
 pub fn releases(object: &ClusterVersion) -> Vec<(SeriesLabels<4>, i64)> {
     let status = object.status.clone().unwrap_or_default();
     let history = &status.history;

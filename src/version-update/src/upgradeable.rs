@@ -22,7 +22,6 @@ const PAGE: &str = "https://docs.redhat.com/en/documentation/openshift_container
 /// A reason against updates to another minor release.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UpgradeRisk {
-    /// Its name.
     pub name: String,
     /// What it is, for people.
     pub message: String,
@@ -40,7 +39,6 @@ pub struct UpgradeInputs {
     pub has_operators: bool,
     /// What the release asks for.
     pub gates: MapData,
-    /// What administrators have answered.
     pub acks: MapData,
 }
 

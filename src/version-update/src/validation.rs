@@ -9,7 +9,6 @@ use release::Version;
 pub enum WantedRelease {
     /// The one that is applied.
     Own,
-    /// Another one.
     Other(Release),
 }
 

@@ -13,7 +13,6 @@ const CONNECT: Duration = Duration::from_secs(30);
 /// What a client is made with.
 #[derive(Debug, Clone, Copy)]
 pub struct ClientSettings<'a> {
-    /// `User-Agent`.
     pub user_agent: &'a str,
     /// Which proxies it goes by.
     pub proxies: Proxies<'a>,
@@ -44,20 +43,15 @@ pub enum Proxies<'a> {
 /// Who signs the certificates of servers. Bundles are PEM; an empty one counts as none.
 #[derive(Debug, Clone, Copy)]
 pub enum Authorities<'a> {
-    /// Those of the system.
     System,
     /// A bundle in their place.
     Only {
-        /// Its name in errors.
         name: &'a str,
-        /// The bundle.
         bundle: &'a [u8],
     },
     /// A bundle beside them. A pod may have none of the system.
     And {
-        /// Its name in errors.
         name: &'a str,
-        /// The bundle.
         bundle: &'a [u8],
     },
 }

@@ -27,7 +27,6 @@ const MAX_BYTES: usize = 1 << 20;
 const HOST: &str = "thanos-querier.openshift-monitoring.svc.cluster.local";
 const PORT: u16 = 9091;
 
-/// Which server is read.
 #[derive(Debug, Clone, Default)]
 pub struct MetricsServer {
     /// What the program calls itself.
@@ -41,7 +40,6 @@ pub struct MetricsServer {
 }
 
 impl MetricsServer {
-    /// Its address.
     pub fn base(&self) -> String {
         let url = self.url.clone();
         url.unwrap_or_else(|| format!("https://{HOST}:{PORT}"))

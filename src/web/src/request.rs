@@ -8,14 +8,10 @@ use reqwest::{Client, RequestBuilder};
 /// Characters of a response's body that an error shows.
 const SHOWN: usize = 200;
 
-/// A request.
 #[derive(Debug, Clone)]
 pub struct WebRequest<'a> {
-    /// Its method.
     pub method: Method,
-    /// Its address.
     pub url: &'a str,
-    /// Its headers.
     pub headers: Vec<(HeaderName, String)>,
     /// Its body; none for no body.
     pub body: Option<String>,
@@ -25,14 +21,11 @@ pub struct WebRequest<'a> {
     pub max_bytes: usize,
 }
 
-/// A response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebResponse {
     /// Its status, such as `404 Not Found`.
     pub status: StatusCode,
-    /// Its headers.
     pub headers: HeaderMap,
-    /// Its body.
     pub body: Vec<u8>,
 }
 
@@ -55,26 +48,14 @@ pub enum Error {
     Client(#[source] reqwest::Error),
     /// The server was not reached, or did not respond in time.
     #[error("cannot read {url}")]
-    Exchange {
-        /// The address.
-        url: String,
-        /// What went wrong.
-        source: reqwest::Error,
-    },
+    Exchange { url: String, source: reqwest::Error },
     /// The body is larger than any that is expected.
     #[error("{url} answers more than {max_bytes} bytes")]
-    TooLarge {
-        /// The address.
-        url: String,
-        /// The limit.
-        max_bytes: usize,
-    },
+    TooLarge { url: String, max_bytes: usize },
     /// The status is no success.
     #[error("{url} answers {status}{}", shown(.text))]
     Status {
-        /// The address.
         url: String,
-        /// The status.
         status: StatusCode,
         /// The begin of the body.
         text: String,
@@ -100,7 +81,6 @@ impl Error {
 }
 
 impl<'a> WebRequest<'a> {
-    /// Reads an address.
     pub const fn get(url: &'a str, limit: Duration, max_bytes: usize) -> Self {
         Self {
             method: Method::GET,

@@ -12,7 +12,6 @@ use crate::request::{Error, WebRequest, WebResponse};
 pub struct RetryPolicy {
     /// Requests after the first.
     pub retries: u32,
-    /// The first wait.
     pub first: Duration,
 }
 

@@ -22,7 +22,6 @@ pub struct GraphRequest<'a> {
     pub service: &'a str,
     /// Architecture, such as `amd64`.
     pub architecture: &'a str,
-    /// Channel.
     pub channel: &'a str,
     /// UUID and version of a cluster; none for a person.
     pub cluster: Option<(&'a str, &'a str)>,

@@ -20,9 +20,7 @@ use crate::store::Snapshot;
 pub(super) enum Storing {
     /// It is as it was generated.
     Done,
-    /// It cannot be; why.
     Refused(String),
-    /// It changed meanwhile.
     Late,
 }
 

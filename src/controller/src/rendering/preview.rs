@@ -40,7 +40,6 @@ pub enum Error {
     /// An object of this kind and name cannot be read.
     #[error("{0}")]
     ReadObject(String, #[source] serde_json::Error),
-    /// What its images lack.
     #[error(transparent)]
     Images(#[from] images::Error),
 }
@@ -128,7 +127,6 @@ impl ReleasePreview {
         Ok(rendered)
     }
 
-    /// A pool's configuration.
     async fn render_pool(
         &self,
         requests: &Requests,

@@ -19,12 +19,10 @@ use crate::work::Work;
 #[derive(Debug)]
 pub enum ImagePolicies {}
 
-/// An ImagePolicy.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NamespacePolicy {
     /// Namespace and name.
     key: String,
-    /// The object.
     pub policy: ImagePolicy,
 }
 
@@ -114,7 +112,6 @@ impl SettingCaches {
         operator.watch(&self.image_streams, named(os_image_stream::NAME), all)
     }
 
-    /// The cached objects.
     pub fn tables(&self) -> SettingTables {
         SettingTables {
             kubelet_configs: self.kubelet_configs.table(),

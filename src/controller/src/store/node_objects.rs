@@ -26,7 +26,6 @@ pub struct NodeAssignment {
     pub uid: String,
 }
 
-/// The kind MachineConfigNode.
 #[derive(Debug)]
 pub enum MachineConfigNodes {}
 
@@ -55,7 +54,6 @@ impl Watched for MachineConfigNodes {
 }
 
 impl NodeAssignment {
-    /// Reads a MachineConfigNode.
     pub fn parse(object: MachineConfigNode) -> Self {
         let owners = object.metadata.owner_references.unwrap_or_default();
         let owner = owners.into_iter().find(|owner| owner.kind == "Node");
@@ -106,7 +104,6 @@ impl LostObjects {
         }
     }
 
-    /// Names of their nodes.
     pub(crate) fn names(&self) -> MutexGuard<'_, BTreeSet<String>> {
         // Nothing panics while it is held; a poisoned lock still holds whole values.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)

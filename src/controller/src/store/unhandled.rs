@@ -127,7 +127,6 @@ impl UnhandledCaches {
             .watch(&self.pinned_sets, WatchScope::cluster().optional(), all)
     }
 
-    /// The cached objects.
     pub fn tables(&self) -> UnhandledTables {
         UnhandledTables {
             os_configs: self.os_configs.table(),

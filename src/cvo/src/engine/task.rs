@@ -472,7 +472,6 @@ const fn is_not_served(error: &ApplyError) -> bool {
 enum Stop {
     /// Trying again does not help.
     Failure(Failure),
-    /// A request failed.
     Request(ApplyError),
 }
 

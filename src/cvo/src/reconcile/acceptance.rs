@@ -36,7 +36,6 @@ const VERIFICATION_SHARE: u32 = 2;
 /// Why a release is not on disk as one that may be applied.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RetrieveError {
-    /// It is not verified.
     #[error("The update cannot be verified")]
     Verify(#[source] VerifyError),
     /// It cannot be brought to disk.

@@ -12,7 +12,6 @@ use crate::object::GeneratedFile;
 use crate::pools::PoolFacts;
 use crate::tls;
 
-/// The kubelet's configuration.
 pub const KUBELET_CONF: &str = "/etc/kubernetes/kubelet.conf";
 
 /// Verbosity of its log.
@@ -33,7 +32,6 @@ const RESERVED: [(&str, &str, &str); 3] = [
 /// Why a text is no `kubelet.conf`.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ParseError {
-    /// It cannot be parsed.
     #[error("{KUBELET_CONF} is not YAML")]
     NotYaml(#[source] Arc<serde_saphyr::Error>),
     /// It is YAML, but no object.

@@ -24,7 +24,6 @@ const REFUSED: [(&str, &str); 6] = [
 /// The highest verbosity of a log.
 const MAX_LOG_LEVEL: i32 = 10;
 
-/// What KubeletConfigs ask for.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Options {
     /// Fields of the KubeletConfiguration.

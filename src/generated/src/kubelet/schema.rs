@@ -12,7 +12,6 @@ use serde_json::{Map, Value};
 
 use super::Error;
 
-/// What a field holds.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Kind {
     Text,

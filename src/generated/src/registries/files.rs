@@ -17,7 +17,6 @@ pub(crate) const REGISTRIES: &str = "/etc/containers/registries.conf";
 /// What of it names where short names are looked for.
 const SEARCH: &str = "/etc/containers/registries.conf.d/01-image-searchRegistries.conf";
 
-/// Which images may run.
 pub(crate) const POLICY: &str = "/etc/containers/policy.json";
 
 /// That signatures lie beside images in their registries.

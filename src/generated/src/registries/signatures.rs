@@ -42,7 +42,6 @@ pub(super) type Demands = BTreeMap<String, Vec<Value>>;
 /// What is demanded of images.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Signatures {
-    /// Everywhere.
     pub(super) cluster: Demands,
     /// In the pods of a namespace, besides.
     pub(super) namespaces: BTreeMap<String, Demands>,

@@ -9,14 +9,11 @@ pub struct Accounts {
     groups: BTreeMap<String, u32>,
 }
 
-/// A user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct User {
-    /// User id.
     pub uid: u32,
     /// Id of the primary group.
     pub gid: u32,
-    /// Home directory.
     pub home: String,
 }
 

@@ -19,7 +19,6 @@ const UNREADABLE: &str = "JournalUnreadable";
 pub struct Booted<'a> {
     /// The journal and the plans.
     pub store: &'a JournalStore<'a>,
-    /// The host's deployments.
     pub sysroot: &'a mut dyn Sysroot,
     /// Executes steps on the running system.
     pub executor: &'a mut dyn Steps,

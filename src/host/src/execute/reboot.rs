@@ -29,7 +29,6 @@ const ROLLBACK_TRIES: u32 = 1;
 pub struct RunningHost<'a> {
     /// The journal and the plans.
     pub store: &'a JournalStore<'a>,
-    /// The host's deployments.
     pub sysroot: &'a mut dyn Sysroot,
     /// Units of the running system.
     pub running: &'a mut dyn Units,

@@ -29,7 +29,6 @@ pub struct RunningUnits<'a> {
     unreached: Option<Instant>,
 }
 
-/// How systemd is reached.
 #[derive(Debug, Clone, Copy)]
 enum Way {
     /// Over the system bus.

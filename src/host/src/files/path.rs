@@ -42,7 +42,6 @@ impl Location {
         &self.0
     }
 
-    /// What shares it.
     pub fn scope(&self) -> PathScope {
         match self.0.split('/').nth(1) {
             Some("etc") => PathScope::Deployment,

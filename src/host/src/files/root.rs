@@ -34,24 +34,18 @@ pub struct Root {
 /// What is at a path; of a file its content, or what was made of that.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Found<B = Vec<u8>> {
-    /// Nothing.
     Nothing,
-    /// A regular file.
     File {
-        /// Its content.
         bytes: B,
         /// Permission bits, with set-id and sticky.
         mode: Mode,
-        /// Owner.
         owner: OwnerIds,
     },
     /// A symbolic link, and what it points to.
     Link(LinkTarget),
-    /// A directory.
     Directory {
         /// Permission bits, with set-id and sticky.
         mode: Mode,
-        /// Owner.
         owner: OwnerIds,
     },
     /// A device, socket or pipe.

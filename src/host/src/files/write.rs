@@ -21,11 +21,9 @@ const NAME_MAX: usize = 255;
 /// A regular file as it should be.
 #[derive(Debug, Clone, Copy)]
 pub struct Content<'a> {
-    /// Its bytes.
     pub bytes: &'a [u8],
     /// Permission bits, with set-id and sticky.
     pub mode: Mode,
-    /// Owner.
     pub owner: OwnerIds,
 }
 

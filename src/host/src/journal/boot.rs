@@ -16,10 +16,7 @@ pub enum AtBoot {
     /// The target is booted: finish it and verify it.
     Finish,
     /// The target is booted and must not stay: roll back.
-    RollBack {
-        /// Why.
-        cause: String,
-    },
+    RollBack { cause: String },
     /// The origin is booted: undo the changes outside of deployments.
     Undo,
     /// Neither is booted: adopt the booted deployment.

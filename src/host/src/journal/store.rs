@@ -31,42 +31,25 @@ pub enum Error {
     /// A file is no valid JSON of its form.
     #[error("cannot understand {path}")]
     Parse {
-        /// Its path.
         path: String,
-        /// The fault.
         #[source]
         source: serde_json::Error,
     },
     /// A file has another version.
     #[error("{path} is of version {found}, this program knows {SCHEMA}")]
-    Schema {
-        /// Its path.
-        path: String,
-        /// Its version.
-        found: u64,
-    },
+    Schema { path: String, found: u64 },
     /// A file is missing or incomplete, or a blob does not match its digest.
     #[error("{path} {why}")]
-    Damaged {
-        /// The damaged file.
-        path: String,
-        /// The damage.
-        why: &'static str,
-    },
+    Damaged { path: String, why: &'static str },
     /// Another program holds the host's lock.
     #[error("another program holds {path}")]
-    Locked {
-        /// The lock file.
-        path: String,
-    },
+    Locked { path: String },
 }
 
 /// What is left of a journal that cannot be read.
 #[derive(Debug)]
 pub enum JournalFault {
-    /// Its copy.
     Copied(Box<Journal>, Error),
-    /// Nothing.
     Lost(Error),
 }
 

@@ -39,7 +39,6 @@ const NATIVE: &[&str] = &[
     "containers.bootc",
 ];
 
-/// Fetches images.
 #[derive(Debug)]
 pub struct Fetcher<'a> {
     /// The deployments whose repository receives them.

@@ -11,13 +11,10 @@ use super::refs::fetch_error;
 /// An image on this host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fetched {
-    /// Its pull spec.
     pub image: String,
-    /// Its commit.
     pub checksum: String,
     /// Digest of its manifest; `None` if the registry was not asked.
     pub digest: Option<String>,
-    /// The OS's version.
     pub version: Option<String>,
     /// Bytes of layers fetched over the network in this run.
     pub fetched_bytes: u64,

@@ -18,9 +18,7 @@ use crate::record::{self, Record};
 /// A deployment with its properties.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListedDeployment {
-    /// Its checksum and serial.
     pub id: DeploymentId,
-    /// Its state root.
     pub osname: String,
     /// The OS's version in its commit.
     pub version: Option<String>,
@@ -33,13 +31,11 @@ pub struct ListedDeployment {
     pub origin: Option<String>,
     /// Kernel arguments of its boot entry.
     pub arguments: Vec<String>,
-    /// Whether it is booted.
     pub is_booted: bool,
     /// Whether an administrator pinned it.
     pub is_pinned: bool,
     /// Whether another program staged it.
     pub is_staged: bool,
-    /// Its directory.
     pub path: PathBuf,
 }
 

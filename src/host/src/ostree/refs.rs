@@ -34,7 +34,6 @@ pub(super) fn keep(repo: &ostree::Repo, image: &str, commit: &str) -> Result<()>
         .during(|| format!("keep {image}"))
 }
 
-/// The kept images.
 pub(super) fn kept(repo: &ostree::Repo) -> Result<BTreeSet<String>> {
     let flags = ostree::RepoListRefsExtFlags::empty();
     let refs = repo

@@ -15,7 +15,6 @@ use crate::journal::DeploymentId;
 /// Pause between attempts to take a held lock.
 const LOCK_PAUSE: Duration = Duration::from_millis(200);
 
-/// The host's deployments.
 #[derive(Debug)]
 pub struct Deployments {
     sysroot: ostree::Sysroot,
@@ -119,7 +118,6 @@ impl Deployments {
             .during(|| "load the deployments".to_owned())
     }
 
-    /// The booted deployment.
     pub(super) fn current(&self) -> Result<ostree::Deployment> {
         let first = || self.sysroot.deployments().into_iter().next();
         self.sysroot

@@ -8,9 +8,7 @@ pub type Property<'a> = (&'a str, Variant<'a>);
 /// An operation on a running unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Job {
-    /// Starts it.
     Start,
-    /// Stops it.
     Stop,
     /// Restarts it, or starts it.
     Restart,
@@ -21,7 +19,6 @@ pub enum Job {
 }
 
 impl Job {
-    /// The verb, for messages.
     pub const fn verb(self) -> &'static str {
         match self {
             Self::Start => "start",

@@ -12,20 +12,10 @@ use std::{fs, io};
 pub enum InvalidLimit {
     /// The file cannot be read.
     #[error("cannot read {}", path.display())]
-    Read {
-        /// Its path.
-        path: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
+    Read { path: PathBuf, source: io::Error },
     /// The file says something else.
     #[error("{} has {text:?}, which is no number of bytes a second above 0", path.display())]
-    Value {
-        /// Its path.
-        path: PathBuf,
-        /// What it says.
-        text: String,
-    },
+    Value { path: PathBuf, text: String },
 }
 
 /// Reads a limit, in bytes a second; none without the file.

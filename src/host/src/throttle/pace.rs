@@ -12,7 +12,6 @@ pub(super) trait Pace: Send + Sync {
     /// The time since any one moment.
     fn now(&self) -> Duration;
 
-    /// Waits.
     fn sleep(&self, time: Duration);
 
     /// Bytes a second; none if there is no limit.

@@ -21,7 +21,6 @@ const CHUNK_BYTES: usize = 64 << 10;
 /// Bits of a mode that are kept: a file of an image makes no program of another user here.
 const MODE: u32 = 0o777;
 
-/// What was written.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Unpacked {
     /// How many files and links.
@@ -112,9 +111,7 @@ struct Target {
 
 /// Why a file was not copied.
 enum ArchiveFault {
-    /// The layer.
     Read(io::Error),
-    /// The disk.
     Write(io::Error),
 }
 

@@ -16,7 +16,6 @@ use crate::{fleet_client, monitoring, pull_secret};
 /// Why a pass could not be carried out.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A request failed.
     #[error(transparent)]
     Request(#[from] wire::Error),
     /// There is no ClusterVersion.
@@ -56,17 +55,13 @@ pub enum NoticeError {
     /// It could not be sent to the fleet manager.
     #[error("can't send notification '{}'", .state.as_str())]
     Fleet {
-        /// The state.
         state: NoticeState,
-        /// What went wrong.
         source: SourceError,
     },
     /// It could not be noted as announced.
     #[error("can't send notification '{}'", .state.as_str())]
     Annotate {
-        /// The state.
         state: NoticeState,
-        /// What went wrong.
         source: wire::Error,
     },
 }
@@ -106,11 +101,9 @@ pub(super) enum DrainError {
     /// A pod could not be removed.
     #[error("{strategy} of pod {pod}")]
     Remove {
-        /// How.
         strategy: &'static str,
         /// Namespace and name.
         pod: String,
-        /// What went wrong.
         source: wire::Error,
     },
     /// Several pods could not be removed.
@@ -132,7 +125,6 @@ pub(super) enum CapacityError {
 /// Why an UpgradeConfig is not followed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ValidationError {
-    /// A rule refuses it.
     #[error(transparent)]
     Refused(#[from] InvalidUpgrade),
     /// Its image is no reference that can be read.

@@ -133,7 +133,6 @@ pub struct OtherPool {
     at: String,
     /// The configuration that is desired.
     to: String,
-    /// Its pool.
     is: Option<String>,
 }
 

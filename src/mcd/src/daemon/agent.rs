@@ -40,7 +40,6 @@ use crate::protocol::{HelperOutcome, Verb, VerifyDetails};
 /// Everything one node's daemon acts with.
 #[derive(Debug)]
 pub struct Agent {
-    /// Name of the node.
     pub node: String,
     /// Where the host's root is mounted.
     pub root: PathBuf,
@@ -50,25 +49,20 @@ pub struct Agent {
     pub account: Arc<Access>,
     /// Identity and server that configurations are read by.
     pub configs: Arc<Access>,
-    /// Writes the Node.
     pub writer: NodeWriter,
     /// The Node as it is seen.
     pub seen: watch::Receiver<ObservedNode>,
     /// Shows the machine.
     pub publisher: Publisher,
-    /// What the MachineConfigNode shows.
     pub reported: watch::Receiver<Reported>,
     /// Says what people search for.
     pub reporter: EventReporter,
     /// Runs `mcd-os`.
     pub helper: Helper,
-    /// This pod.
     pub own: Option<PodName>,
-    /// Metrics.
     pub metrics: Arc<DaemonMetrics>,
     /// What the drift monitor watches against.
     pub watched: watch::Sender<DriftTarget>,
-    /// The clock.
     pub now: fn() -> Timestamp,
     /// State that outlives a command.
     pub state: ExecutorState,

@@ -10,7 +10,6 @@ use super::helper::{Helper, Priority};
 use super::publish::Publisher;
 use crate::protocol::{ApplyDetails, HelperOutcome, Verb, VerbName};
 
-/// What changes the host.
 pub const VERBS: [VerbName; 2] = [VerbName::Apply, VerbName::Rollback];
 
 /// How often a host is read on which one of them runs and no journal is stored yet.

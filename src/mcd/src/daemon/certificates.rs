@@ -61,7 +61,6 @@ pub enum Error {
     /// A file on the host.
     #[error(transparent)]
     Files(#[from] files::Error),
-    /// The API server's CA.
     #[error(transparent)]
     Rotation(#[from] rotation::Error),
 }
@@ -77,9 +76,7 @@ pub struct CertificateSync<'a> {
     pub token: &'a Path,
     /// Namespace of the ConfigMap with the API server's CA.
     pub namespace: &'a str,
-    /// The pod's own identity.
     pub account: &'a Access,
-    /// Writes the Node.
     pub writer: &'a NodeWriter,
     /// The Node as it is seen.
     pub seen: watch::Receiver<ObservedNode>,

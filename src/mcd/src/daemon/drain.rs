@@ -42,21 +42,16 @@ pub enum DrainNotice {
 /// One drain of this node.
 #[derive(Debug)]
 pub struct NodeDrain<'a> {
-    /// The kubelet's identity.
     pub kubelet: &'a Access,
-    /// Writes the Node.
     pub writer: &'a NodeWriter,
     /// The Node as it is seen.
     pub seen: watch::Receiver<ObservedNode>,
-    /// Name of the node.
     pub node: &'a str,
-    /// This pod.
     pub own: Option<&'a PodName>,
     /// Attempt that the cordon is tied to.
     pub attempt: &'a Attempt,
     /// Configuration that is drained for.
     pub config: &'a str,
-    /// The clock, for people.
     pub now: fn() -> Timestamp,
     /// The clock of the limits.
     pub clock: DrainClock,

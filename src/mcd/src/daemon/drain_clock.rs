@@ -17,7 +17,6 @@ use tracing::warn;
 /// Where the beginning of a drain is kept. In `/run`: a boot ends every drain.
 const KEPT: &str = "/run/slipway/drain.json";
 
-/// When a drain began.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Kept {
     /// The drain: the text of its Node's annotation `slipway.dev/drain-since`.

@@ -203,7 +203,6 @@ struct Look {
     armed: Result<PathWatch, Error>,
     /// The record could not be mended: nothing else of the host can be judged without it.
     is_record_broken: bool,
-    /// What differs.
     checked: Result<Option<String>, agent::error::Error>,
 }
 

@@ -15,7 +15,6 @@ use tokio::time::{Instant, sleep_until, timeout};
 /// under way is finished or reverted as that asks; without, the plan is still brought to an end.
 const NODE_FIRST: Duration = Duration::from_secs(30);
 
-/// What carries out commands.
 pub trait Executor {
     /// Runs a command to its answer. What happens on the way goes to `events`. No answer: another
     /// command gives one.
@@ -41,7 +40,6 @@ impl EventSink {
         (Self(sender), receiver)
     }
 
-    /// Sends an event.
     pub fn send(&self, event: Event) {
         if self.0.send(event).is_err() {
             tracing::debug!("an event of an abandoned command was dropped");

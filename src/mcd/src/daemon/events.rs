@@ -15,7 +15,6 @@ use tokio::sync::watch;
 
 use crate::protocol::ServiceAction;
 
-/// One event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeEvent {
     severity: Severity,
@@ -97,7 +96,6 @@ impl NodeEvent {
         Self::new(Severity::Normal, "Drain", text)
     }
 
-    /// A drain takes long.
     pub fn drain_threshold_exceeded(blocked: &str) -> Self {
         let text = format!(
             "Drain failed. Drain has been failing for more than 10 minutes. Waiting 5 minutes then retrying. Error message from drain: {blocked}"
@@ -132,7 +130,6 @@ impl NodeEvent {
         Self::new(Severity::Warning, "SELinuxModuleMissing", text.to_owned())
     }
 
-    /// The drift monitor began.
     pub fn drift_monitor_started(config: &str) -> Self {
         Self::new(
             Severity::Normal,
@@ -141,7 +138,6 @@ impl NodeEvent {
         )
     }
 
-    /// The drift monitor ended.
     pub fn drift_monitor_stopped() -> Self {
         Self::new(
             Severity::Normal,

@@ -47,7 +47,6 @@ pub enum Error {
     Binary {
         /// Its path in the image.
         path: PathBuf,
-        /// The system's word.
         source: io::Error,
     },
     /// A file on the host.
@@ -56,15 +55,12 @@ pub enum Error {
     /// systemd refuses the unit.
     #[error("cannot run {unit}")]
     Unit {
-        /// The unit.
         unit: String,
-        /// systemd's word.
         source: systemd::Error,
     },
     /// The unit ended without a report: killed, or not even started.
     #[error("{unit} ended without a report: {result}")]
     NoReport {
-        /// The unit.
         unit: String,
         /// systemd's `Result`.
         result: String,
@@ -72,7 +68,6 @@ pub enum Error {
     /// The report is not one.
     #[error("cannot understand the report of {unit}")]
     Report {
-        /// The unit.
         unit: String,
         /// What is wrong with it.
         source: serde_json::Error,
@@ -96,7 +91,6 @@ const LARGEST_IMAGE: u64 = 16 << 30;
 pub enum Priority {
     /// The node is out of service, or it takes no time.
     Normal,
-    /// The node works meanwhile.
     Low,
     /// The same, and nothing waits for it.
     Idle {

@@ -61,7 +61,6 @@ pub fn is_leaving(root: &Root) -> Result<bool, Error> {
     })
 }
 
-/// Everything that was read.
 #[derive(Debug, Clone)]
 pub struct Host {
     /// What the state machine decides from.

@@ -40,9 +40,7 @@ const FIPS: &str = "/proc/sys/crypto/fips_enabled";
 /// A plan that lies on the host, as far as this process needs it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stored {
-    /// Its name.
     pub attempt: Attempt,
-    /// Where it leads.
     pub to: Target,
     /// What the state machine needs of it.
     pub outline: Outline,

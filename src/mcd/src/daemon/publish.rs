@@ -84,7 +84,6 @@ impl Shown {
         (self.state, self.in_force.as_ref())
     }
 
-    /// Name of the phase.
     pub const fn phase(&self) -> PhaseName {
         self.phase
     }
@@ -209,7 +208,6 @@ fn rest(machine: &Machine) -> Option<Machine> {
 pub struct PhaseChange {
     /// Before; nothing at the start.
     pub before: Option<Shown>,
-    /// Now.
     pub after: Shown,
 }
 

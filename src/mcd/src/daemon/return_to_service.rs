@@ -25,10 +25,7 @@ pub enum Error {
         "failed to uncordon node: {node} after {} minutes: its kubelet is not Ready",
         READY_LIMIT.as_secs() / 60
     )]
-    NotReady {
-        /// The node.
-        node: String,
-    },
+    NotReady { node: String },
     /// The API server refuses it.
     #[error(transparent)]
     Write(#[from] writer::Error),

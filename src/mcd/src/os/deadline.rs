@@ -77,7 +77,6 @@ impl<'a> Deadline<'a> {
         Duration::from_millis(self.kept.waited_ms)
     }
 
-    /// Whether it is over.
     pub(super) fn is_over(&self, now: Duration) -> bool {
         let counted = to_ms(now).saturating_sub(self.kept.began_ms);
         Duration::from_millis(counted.saturating_sub(self.kept.waited_ms)) >= self.length

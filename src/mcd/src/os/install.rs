@@ -35,7 +35,6 @@ const UNITS: &[(&str, &str)] = &[
     ),
 ];
 
-/// This program.
 const SELF: &str = "/proc/self/exe";
 
 pub(super) fn run(context: &Context) -> anyhow::Result<HelperReport> {

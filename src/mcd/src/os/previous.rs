@@ -81,7 +81,6 @@ pub(super) fn run(context: &Context) -> anyhow::Result<HelperReport> {
 enum Choice {
     /// Another deployment boots next: the booted one is to stay.
     Pending(Box<ListedDeployment>),
-    /// The previous one.
     Previous {
         booted: Box<ListedDeployment>,
         previous: Box<ListedDeployment>,

@@ -10,7 +10,6 @@ use crate::well_known::{CRIO, KUBELET, PULL_SECRET};
 pub enum Action {
     /// Reboots; stands alone.
     Reboot,
-    /// Drains.
     Drain,
     /// Reloads a service.
     Reload(String),
@@ -37,7 +36,6 @@ pub struct FilePolicy {
 /// What is done when a unit changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnitPolicy {
-    /// Name with its suffix.
     pub name: String,
     /// In order.
     pub actions: Vec<Action>,
@@ -62,7 +60,6 @@ pub struct Policies {
 pub struct Error {
     /// JSON path below `clusterPolicies` or `spec.nodeDisruptionPolicy`.
     pub field: String,
-    /// Why.
     pub why: String,
 }
 

@@ -16,7 +16,6 @@ impl Idle {
         stop_if(is_fetching, Self::begin(self.at, facts))
     }
 
-    /// The wait is over.
     pub(super) fn fetch_ahead(self) -> Step {
         let to = match self.ahead {
             Ahead::Waiting(NextTarget { to, .. }) | Ahead::Failed { to, .. } => to,

@@ -12,22 +12,12 @@ pub enum Command {
     /// Stop the plan, fetch or drain under way and forget its answer.
     Cancel,
     /// Read both configurations, judge, plan, store. → `Planned`, `Rejected`, `Failed`
-    Plan {
-        /// Where from.
-        from: Target,
-        /// Where to.
-        to: Target,
-    },
+    Plan { from: Target, to: Target },
     /// Fetch and rehearse the stored plan. → `Prepared`, `Rejected`, `StillTrying`, `Failed`
     Prepare,
     /// Plan, fetch and rehearse at the lowest priority, before the node's turn. → `Fetched`,
     /// `NotFetched`, `StillTrying`
-    Prefetch {
-        /// Where from.
-        from: Target,
-        /// Where to.
-        to: Target,
-    },
+    Prefetch { from: Target, to: Target },
     /// Cordon, then evict. → `Drained`, `Blocked`, `Overdue`, `Failed`
     Drain,
     /// Execute the stored plan, or finish it. → `Switched`, `Applied`, `Failed`
@@ -41,10 +31,7 @@ pub enum Command {
     /// nothing is left to undo, `Failed`, or the end of this process
     RollBack,
     /// Check the running host. → `Verified`, `Unmet`, `VerificationFailed`, `Failed`
-    Verify {
-        /// Against what.
-        to: Target,
-    },
+    Verify { to: Target },
     /// Uncordon if the cordon is ours. → `InService`, `Failed`
     ReturnToService,
     /// The same, while another command answers. → nothing, `StillCordoned`

@@ -18,9 +18,7 @@ pub struct Outline {
 /// What the journal on the host says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenJournal {
-    /// The stored plan's target.
     pub to: Target,
-    /// How far it came.
     pub stage: Stage,
     /// Whether an administrator began it on the host (`mcd pivot`): the daemon neither reboots for
     /// it nor reverts it.
@@ -44,22 +42,13 @@ pub enum Stage {
     Booted,
     /// The target is booted and the host rolls back by itself: the boot loader names the origin
     /// again, a reboot completes it.
-    RollingBack {
-        /// Why.
-        cause: String,
-    },
+    RollingBack { cause: String },
     /// The origin is booted, or the route is live: what was begun is being undone, and that did not
     /// come to its end.
-    Undoing {
-        /// Why.
-        cause: String,
-    },
+    Undoing { cause: String },
     /// The target is booted, was not verified before the deadline and stays, as that of a
     /// control-plane node.
-    Stays {
-        /// Why.
-        cause: String,
-    },
+    Stays { cause: String },
 }
 
 /// What a node may fetch before its turn.
@@ -74,9 +63,7 @@ pub struct NextTarget {
 /// What was read on the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Observation {
-    /// The booted deployment's record.
     pub at: Target,
-    /// This boot.
     pub boot_id: String,
     /// The stored plan, if one is open.
     pub journal: Option<OpenJournal>,
@@ -87,14 +74,12 @@ pub struct Observation {
     pub is_forced: bool,
 }
 
-/// What happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
     /// The Node names a target: `desiredConfig` and `desiredImage`.
     Desired(Target),
     /// The Node names what may be fetched before its turn, or nothing any more.
     Next(Option<NextTarget>),
-    /// The host was read.
     Observed(Observation),
     /// The plan was made and stored.
     Planned(Outline),

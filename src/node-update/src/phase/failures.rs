@@ -12,7 +12,6 @@ use crate::plan::Target;
 pub struct Failures {
     /// The newest cause, for people.
     pub cause: String,
-    /// What the newest was.
     pub kind: Kind,
     /// The phase and the target in which it failed; none where no target was under way.
     pub failed_in: Option<FailedIn>,
@@ -22,12 +21,9 @@ pub struct Failures {
     pub drains: LostDrains,
 }
 
-/// What a failure was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// A command failed.
     Failure,
-    /// The target was rejected.
     Rejection,
 }
 
@@ -103,7 +99,6 @@ pub(super) fn failed_in(phase: PhaseName, to: &Target) -> FailedIn {
 }
 
 impl LostDrains {
-    /// How many there were.
     pub const fn count(self) -> u32 {
         match self {
             Self::None => 0,

@@ -23,7 +23,6 @@ const LAST_RETRY: Duration = Duration::from_mins(1);
 const PAUSES: (Duration, Duration) = (Duration::from_mins(1), Duration::from_hours(1));
 
 impl Phase {
-    /// The phase's name.
     pub const fn name(&self) -> PhaseName {
         match self {
             Self::Starting(_) => PhaseName::Starting,

@@ -42,7 +42,6 @@ impl Fetching {
         .begin()
     }
 
-    /// It cannot serve.
     pub(super) fn still_out(self, cause: String) -> Step {
         let failed_in = Some(failed_in(PhaseName::Fetching, &self.to));
         let failures = Failures::add(self.failures, cause, Kind::Failure, failed_in);

@@ -8,14 +8,12 @@ use crate::plan::Target;
 pub struct Starting {
     /// An administrator released the held target, before the host was read.
     pub is_released: bool,
-    /// What failed before.
     pub failures: Option<Failures>,
 }
 
 /// The desired target is verified and the node in service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Idle {
-    /// What runs.
     pub at: Target,
     /// What is fetched before the node's turn.
     pub ahead: Ahead,
@@ -34,12 +32,7 @@ pub enum Ahead {
     /// It is fetched and rehearsed.
     Fetched(Target),
     /// It could not be, and is tried again later.
-    Failed {
-        /// Where to.
-        to: Target,
-        /// Why.
-        cause: String,
-    },
+    Failed { to: Target, cause: String },
 }
 
 impl Ahead {
@@ -62,15 +55,11 @@ impl Ahead {
 /// node can serve.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fetching {
-    /// Where the update starts.
     pub origin: Origin,
-    /// Where it leads.
     pub to: Target,
-    /// How far it came.
     pub step: Fetch,
     /// The last error of a fetch that is retried.
     pub last_error: Option<String>,
-    /// What failed before.
     pub failures: Option<Failures>,
 }
 
@@ -83,7 +72,6 @@ pub enum Fetch {
     Returning,
     /// The same target was fetched before its turn already, and that is under way still.
     Joining,
-    /// The plan is made.
     Planning,
     /// The plan is stored; the image is fetched and the deployment rehearsed.
     Preparing(Outline),
@@ -92,39 +80,30 @@ pub enum Fetch {
 /// Pods are evicted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Draining {
-    /// Where the update starts.
     pub origin: Origin,
-    /// Where it leads.
     pub to: Target,
     /// What blocks the drain, for people: pod and budget.
     pub blocked: Option<String>,
-    /// What failed before.
     pub failures: Option<Failures>,
 }
 
 /// The stored plan is executed, or reverted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Applying {
-    /// Where the update starts.
     pub origin: Origin,
-    /// Where it leads.
     pub to: Target,
     /// Whether pods were evicted for this attempt, and that is not counted as lost yet.
     pub is_drained: bool,
-    /// What failed before.
     pub failures: Option<Failures>,
 }
 
 /// The boot loader names the target; the host goes down.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rebooting {
-    /// What still runs.
     pub origin: Origin,
-    /// Where the reboot leads.
     pub to: Target,
     /// The boot that ends. Another one means that the host is back.
     pub boot_id: String,
-    /// What failed before.
     pub failures: Option<Failures>,
 }
 
@@ -135,31 +114,24 @@ pub struct Verifying {
     pub to: Target,
     /// What does not hold yet, for people.
     pub unmet: Option<String>,
-    /// What failed before.
     pub failures: Option<Failures>,
 }
 
 /// Verified; the node returns to service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finishing {
-    /// What it reached.
     pub to: Target,
-    /// What failed before.
     pub failures: Option<Failures>,
 }
 
 /// The target failed; the host returns to the origin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RollingBack {
-    /// What still runs.
     pub origin: Origin,
-    /// What failed.
     pub target: Target,
-    /// Why.
     pub cause: String,
     /// How far the host is.
     pub step: RollBack,
-    /// What failed before.
     pub failures: Option<Failures>,
 }
 
@@ -182,11 +154,8 @@ pub enum RollBack {
 /// In the origin and in service; the target that failed is not tried again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Held {
-    /// What runs.
     pub origin: Origin,
-    /// What failed.
     pub target: Target,
-    /// Why.
     pub cause: String,
 }
 
@@ -195,7 +164,6 @@ pub struct Held {
 pub struct Degraded {
     /// What failed; the newest cause is why.
     pub failures: Failures,
-    /// What it waits for.
     pub wait: Wait,
     /// An administrator released the held target before the host was read.
     pub is_released: bool,
@@ -204,7 +172,6 @@ pub struct Degraded {
 /// What a degraded node waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
-    /// The next attempt.
     Retry,
     /// The next drain: the node is in service after one that was lost.
     InService,
@@ -215,11 +182,8 @@ pub enum Wait {
 /// The target is rejected; nothing was changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unreconcilable {
-    /// What runs.
     pub origin: Origin,
-    /// What is rejected.
     pub target: Target,
-    /// Why, one sentence each.
     pub reasons: Vec<String>,
     /// This rejection, and what failed before.
     pub failures: Failures,

@@ -12,7 +12,6 @@ use super::{FileState, Owners};
 pub enum Expectation {
     /// The booted deployment's record names this configuration (and image, if any).
     Record {
-        /// Configuration name.
         config: String,
         /// Image pull spec.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -34,32 +33,15 @@ pub enum Expectation {
         file: FileState<Owners>,
     },
     /// The unit's path is a link to `/dev/null`.
-    Masked {
-        /// Unit name.
-        unit: String,
-    },
+    Masked { unit: String },
     /// `systemctl is-enabled` agrees, or there is no such unit: one that the configuration brings
     /// is expected as a file too.
-    Enabled {
-        /// Unit name.
-        unit: String,
-        /// What is desired.
-        enabled: bool,
-    },
+    Enabled { unit: String, enabled: bool },
     /// The unit is there and runs: neither masked nor kept by its own conditions.
-    Runs {
-        /// Unit name.
-        unit: String,
-    },
+    Runs { unit: String },
     /// The unit, which the update touched, did not fail, and does not wait to be started; only
     /// asked where the unit exists and its conditions are met.
-    Started {
-        /// Unit name.
-        unit: String,
-    },
+    Started { unit: String },
     /// The unit is active once the system is up; only asked where the unit exists.
-    Active {
-        /// Unit name.
-        unit: String,
-    },
+    Active { unit: String },
 }

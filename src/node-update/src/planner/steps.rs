@@ -16,7 +16,6 @@ pub(super) struct Steps<'a> {
     after: &'a Desired,
     /// In order.
     pub actions: Vec<Action>,
-    /// What they write.
     pub blobs: BTreeMap<Digest, Vec<u8>>,
 }
 

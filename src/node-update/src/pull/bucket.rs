@@ -25,7 +25,6 @@ pub struct TokenBucket {
     at: Duration,
 }
 
-/// What a bucket answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Allowance {
     /// So many bytes may pass now, and are counted.
@@ -35,7 +34,6 @@ pub enum Allowance {
 }
 
 impl TokenBucket {
-    /// An empty bucket.
     pub const fn new(rate: NonZeroU64, now: Duration) -> Self {
         Self {
             rate,

@@ -293,7 +293,6 @@ fn check_prefix(prefix: &Spanned<String>) -> Result<(), FaultAt> {
     Err((prefix.span().start, why))
 }
 
-/// Checks `what`.
 fn check_location(what: &str, location: &Spanned<String>) -> Result<(), FaultAt> {
     let text = location.get_ref().trim_end_matches('/');
     let fault = if text.is_empty() {

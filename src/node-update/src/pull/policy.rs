@@ -15,7 +15,6 @@ pub enum PolicyVerdict {
     Accepted,
     /// It is refused, whatever its signatures are.
     Refused,
-    /// Its signatures decide.
     BySignature,
 }
 

@@ -16,7 +16,6 @@ use cluster::wire::{self, RequestBody};
 /// The API server's response to an eviction, by its meaning.
 #[derive(Debug, PartialEq, Eq)]
 pub enum EvictionResponse {
-    /// The pod terminates.
     Accepted,
     /// There is no such pod.
     Gone,
@@ -24,7 +23,6 @@ pub enum EvictionResponse {
     Blocked {
         /// Name of the PodDisruptionBudget, if one refuses.
         budget: Option<String>,
-        /// Why, for people.
         message: String,
         /// When to send it again, at the earliest.
         retry_after: Option<Duration>,

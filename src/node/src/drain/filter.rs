@@ -31,7 +31,6 @@ pub struct Pod {
     pub name: PodName,
     /// `metadata.uid`.
     pub uid: String,
-    /// Whether `metadata.deletionTimestamp` is set.
     pub is_terminating: bool,
     /// Whether the kubelet made it from a file on the host: annotation
     /// `kubernetes.io/config.mirror`.
@@ -50,15 +49,12 @@ pub struct Pod {
 pub struct PodController {
     /// Group and version.
     pub api_version: String,
-    /// Kind.
     pub kind: String,
-    /// Name.
     pub name: String,
     #[serde(default, rename = "controller")]
     is_managing: bool,
 }
 
-/// Why a pod stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Skip {
     /// It comes from a file on the host; deleting the mirror stops nothing.
@@ -67,7 +63,6 @@ pub enum Skip {
     DaemonSet,
     /// It is the pod that drains.
     Own,
-    /// It runs no more.
     Finished,
     /// It came after the drain had begun, and tolerates the cordon or took the place of others that
     /// had come so: evicted, it would come again.
@@ -81,7 +76,6 @@ pub enum Verdict {
     Evict,
     /// Waited for: it is already being deleted.
     Wait,
-    /// Left alone.
     Skip(Skip),
 }
 

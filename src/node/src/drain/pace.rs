@@ -52,7 +52,6 @@ impl Stillness {
         *self = Self::new(Duration::ZERO);
     }
 
-    /// How long it lasts.
     pub(super) fn duration(&self) -> Duration {
         self.since.elapsed() + self.before
     }

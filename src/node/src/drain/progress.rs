@@ -19,13 +19,11 @@ const NAMED: usize = 3;
 /// A pod that may not leave yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Blocked {
-    /// The pod.
     pub pod: PodName,
     /// The PodDisruptionBudget that protects it, where the API server named one.
     pub budget: Option<String>,
     /// When it was refused first.
     pub since: Instant,
-    /// The API server's words.
     pub message: String,
 }
 

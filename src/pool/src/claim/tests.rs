@@ -215,7 +215,6 @@ impl Controller {
     }
 }
 
-/// What may happen next.
 #[derive(Debug, Clone)]
 enum Event {
     /// A controller sends its next request.

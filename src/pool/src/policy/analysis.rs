@@ -16,9 +16,7 @@ pub(super) const REPEAT: SignedDuration = SignedDuration::from_secs(30);
 /// A query that must pass.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Analysis {
-    /// Its name, for people.
     pub name: String,
-    /// The query, in PromQL.
     pub query: String,
 }
 

@@ -55,7 +55,6 @@ pub enum PolicyFault {
     /// Canaries that are the whole pool.
     #[error("it selects all nodes; a canary needs others that follow")]
     AllAreCanaries,
-    /// A wave without nodes.
     #[error("a wave has at least one node")]
     EmptyWave,
     /// Queries between steps, without steps.

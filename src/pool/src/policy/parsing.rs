@@ -125,7 +125,6 @@ impl Wave {
     }
 }
 
-/// Reads the windows.
 fn windows(written: &[RolloutWindowSpec]) -> Result<Vec<RecurringWindow>, InvalidPolicy> {
     let mut windows: Vec<RecurringWindow> = Vec::new();
     for (window, place) in written.iter().zip(0_usize..) {

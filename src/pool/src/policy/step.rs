@@ -24,11 +24,9 @@ pub(crate) struct Step<'a> {
 /// Shape: it is a part of the claim ([`crate::claim::RoundClaim`]).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepSeen {
-    /// The target.
     pub config: String,
     /// Number of the step, from 0.
     pub step: usize,
-    /// When.
     pub since: Timestamp,
 }
 

@@ -8,7 +8,6 @@ use crate::list::NameList;
 use crate::node::NodeView;
 use crate::policy::{PolicyFacts, RolloutPolicy};
 
-/// What assignments keep to.
 pub(super) struct AssignmentRules<'a> {
     /// Nodes that may be out of service at once.
     pub(super) limit: usize,

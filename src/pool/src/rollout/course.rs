@@ -6,7 +6,6 @@ use crate::view::PoolView;
 
 /// Which configurations nodes are to have, and not to have.
 pub(super) struct Course<'a> {
-    /// What they are assigned.
     pub(super) goal: Option<&'a str>,
     /// What they return from, where the pool's target is reverted.
     pub(super) rejected: Option<&'a str>,

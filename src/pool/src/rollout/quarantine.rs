@@ -11,7 +11,6 @@ use crate::view::PoolView;
 /// A node that is given up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GivenUp {
-    /// Name of the node.
     pub node: String,
     /// Version of the object that was read.
     pub resource_version: String,

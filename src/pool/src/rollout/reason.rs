@@ -24,9 +24,7 @@ pub enum NotAssigned {
     NoTarget,
     /// The pool is being deleted.
     PoolDeleted,
-    /// The pool is paused.
     Paused,
-    /// The pool is held.
     Held(Hold),
     /// The controller runs on it, and other nodes wait for an assignment.
     RunsController,
@@ -38,7 +36,6 @@ pub enum NotAssigned {
     Unready(Vec<Unready>),
     /// As many nodes failed on the pool's configuration as may be out of service at once.
     Halted {
-        /// The nodes that failed.
         failed: Arc<NameList>,
         /// How many failures it is reverted after, where the policy asks for that.
         to_return: Option<FailuresToReturn>,
@@ -56,7 +53,6 @@ pub enum NotAssigned {
     Policy(PolicyWait),
     /// It could not be drained for this configuration within the limit of the rollout policy.
     Quarantined {
-        /// The configuration.
         config: String,
     },
     /// The rollout of the pool's configuration was halted, and is reverted.
@@ -99,7 +95,6 @@ impl FailuresToReturn {
         }
     }
 
-    /// Whether it is reverted.
     pub(super) const fn are_enough(self) -> bool {
         self.failed >= self.needed
     }

@@ -10,11 +10,9 @@ use crate::{component_versions, manifest, references, substitution, verification
 pub struct AssemblyProblem {
     /// Image and file.
     pub source: ManifestSource,
-    /// What is wrong there.
     pub fault: Fault,
 }
 
-/// Where something comes from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ManifestSource {
     /// Name of the image; empty for what the request brings.
@@ -47,7 +45,6 @@ pub enum Fault {
     /// An annotation or label names no versions.
     #[error("{key} names no versions")]
     ComponentVersions {
-        /// The annotation or label.
         key: &'static str,
         /// What is wrong with it.
         #[source]
@@ -56,13 +53,10 @@ pub enum Fault {
     /// Two images carry one component in two versions.
     #[error("it has {component} {version}, and image {other} has {other_version}")]
     Conflict {
-        /// The component.
         component: String,
-        /// Its version here.
         version: String,
         /// Name of the other image.
         other: String,
-        /// Its version there.
         other_version: String,
     },
     /// A file is not one of manifests.
@@ -71,9 +65,7 @@ pub enum Fault {
     /// Two files describe one object for one cluster.
     #[error("it describes {id}, and so does {other}")]
     Twice {
-        /// The object.
         id: Box<ObjectId>,
-        /// Where the other is.
         other: ManifestSource,
     },
     /// Keyrings or stores are wrong.

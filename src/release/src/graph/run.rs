@@ -27,7 +27,6 @@ struct Chain {
     is_given_up: bool,
 }
 
-/// How tasks went.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Done, in the order of their ends.

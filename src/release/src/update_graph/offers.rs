@@ -8,7 +8,6 @@ use crate::version::Version;
 /// A release that a cluster may be updated to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offer {
-    /// Its version.
     pub version: Version,
     /// What the graph says of it.
     pub node: UpdateNode,
@@ -19,7 +18,6 @@ pub struct Offer {
 /// What a graph offers to a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offers {
-    /// The release that runs.
     pub current: UpdateNode,
     /// Releases, newest first.
     pub offers: Vec<Offer>,

@@ -28,7 +28,6 @@ pub struct DrawingRequest {
 pub struct Drawing<'a> {
     /// Its columns, oldest minor release first: name and number of rows.
     pub columns: Vec<(String, usize)>,
-    /// Releases.
     pub releases: Vec<DrawnRelease<'a>>,
     /// Updates, by numbers of releases.
     pub updates: Vec<DrawnUpdate<'a>>,
@@ -41,11 +40,9 @@ pub struct Drawing<'a> {
 /// A release of a picture.
 #[derive(Clone, Debug)]
 pub struct DrawnRelease<'a> {
-    /// Its version.
     pub version: &'a Version,
     /// Page that describes it.
     pub url: Option<&'a str>,
-    /// Its column.
     pub column: usize,
     /// Its row; the newest release of a column is in row 0.
     pub row: usize,
@@ -60,7 +57,6 @@ pub struct DrawnUpdate<'a> {
     pub from: usize,
     /// Number of the release that it leads to.
     pub to: usize,
-    /// What it is.
     pub kind: UpdateKind<'a>,
     /// Whether it is on the path.
     pub is_on_path: bool,
@@ -69,7 +65,6 @@ pub struct DrawnUpdate<'a> {
 /// What an update of a picture is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UpdateKind<'a> {
-    /// Recommended.
     Recommended,
     /// Recommended to clusters to which none of these applies.
     Conditional(&'a [UpdateRisk]),

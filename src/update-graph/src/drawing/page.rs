@@ -13,17 +13,13 @@ use crate::annotated::SilencedEdge;
 /// What a page is about.
 #[derive(Clone, Debug)]
 pub struct ChannelPage<'a> {
-    /// The channel.
     pub channel: &'a str,
-    /// Its architecture.
     pub architecture: &'a str,
     /// All channels, for the form.
     pub channels: &'a [String],
-    /// Its releases and updates.
     pub graph: &'a UpdateGraph,
     /// Updates that are blocked silently.
     pub silenced: &'a [SilencedEdge],
-    /// What is drawn.
     pub request: &'a DrawingRequest,
 }
 

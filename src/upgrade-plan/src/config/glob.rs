@@ -48,7 +48,6 @@ impl Glob {
         Ok(Self(regex))
     }
 
-    /// Whether a label matches.
     pub fn matches(&self, label: &str) -> bool {
         self.0.is_match(label)
     }

@@ -25,7 +25,6 @@ pub enum LeaseStep {
     Renew,
     /// Pods are removed.
     Act,
-    /// It is released.
     Release,
 }
 

@@ -19,15 +19,12 @@ pub enum Error {
     /// Prometheus refuses the query, with its reason.
     #[error("{status}: {reason}")]
     Refused {
-        /// The status.
         status: http::StatusCode,
-        /// Why.
         reason: String,
     },
     /// What responds is no Prometheus.
     #[error("{status}, and the answer is no JSON")]
     NoJson {
-        /// The status.
         status: http::StatusCode,
         /// What the body is not.
         source: serde_json::Error,

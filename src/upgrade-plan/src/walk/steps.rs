@@ -30,7 +30,6 @@ pub enum GateError {
     /// The version that runs cannot be read.
     #[error(transparent)]
     NoCurrentVersion(#[from] NoCurrentVersion),
-    /// A version is none.
     #[error(transparent)]
     Version(#[from] release::version::Error),
     /// The start is no time.

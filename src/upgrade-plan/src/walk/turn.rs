@@ -19,19 +19,9 @@ use crate::step::{StepName, UpgradeStep};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UpgradeObservation {
     /// The version of an image: [`Observations::checked`].
-    Image {
-        /// The version that runs.
-        current: Version,
-        /// The image.
-        image: PullSpec,
-    },
+    Image { current: Version, image: PullSpec },
     /// Whether the update service offers a version: [`Observations::checked`].
-    Graph {
-        /// The version that runs.
-        current: Version,
-        /// The requested version.
-        desired: Version,
-    },
+    Graph { current: Version, desired: Version },
     /// The source of the UpgradeConfig: [`Observations::source`].
     Source,
     /// The UpgradeConfig as it is now: [`Observations::is_current`].
@@ -110,10 +100,8 @@ pub enum UpgradeProgress {
     Finish(UpgradeStep, StepOutcome),
 }
 
-/// What follows the commands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Then {
-    /// The next decision.
     Decide,
     /// An observation, then the next decision.
     Observe(UpgradeObservation),
@@ -134,7 +122,6 @@ pub struct Turn {
     pub commands: Vec<UpgradeCommand>,
     /// What is written after them.
     pub progress: Option<UpgradeProgress>,
-    /// What follows.
     pub then: Then,
 }
 
@@ -187,11 +174,9 @@ pub struct MachineDrains {
 pub struct Observations {
     /// The version of the image, or that the version is offered; else why not.
     pub checked: Option<Result<Option<Version>, String>>,
-    /// The source.
     pub source: Option<Refreshed>,
     /// Whether the UpgradeConfig is the one of this pass.
     pub is_current: Option<bool>,
-    /// Whether nodes were observed.
     pub has_nodes: bool,
     /// Steps that are done with.
     pub passed: Vec<StepName>,
@@ -207,15 +192,12 @@ pub struct Observations {
     pub findings: Option<Vec<HealthFinding>>,
     /// Addresses that fail, each with the reason.
     pub dependencies: Option<Vec<String>>,
-    /// MachineSets.
     pub sets: Option<Vec<Value>>,
-    /// Machines.
     pub machines: Option<Vec<Value>>,
     /// Whether nodes are ready, by name.
     pub ready: BTreeMap<String, bool>,
     /// Drains of machines.
     pub drains: Option<MachineDrains>,
-    /// Silences.
     pub silences: Option<Vec<ListedSilence>>,
 }
 
@@ -247,7 +229,6 @@ pub struct WorkerFacts {
 /// What a decision is made of.
 #[derive(Debug, Clone, Copy)]
 pub struct UpgradeFacts<'a> {
-    /// The pass.
     pub pass: &'a Pass,
     /// What watches report of workers.
     pub workers: &'a WorkerFacts,

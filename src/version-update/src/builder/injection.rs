@@ -21,7 +21,6 @@ pub struct ClusterProxy {
 }
 
 impl ClusterProxy {
-    /// Reads the object.
     pub fn read(object: &Value) -> Self {
         let text = |key: &str| {
             let value = object.pointer(&format!("/status/{key}"));

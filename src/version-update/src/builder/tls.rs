@@ -86,7 +86,6 @@ const INTERMEDIATE: usize = 9;
 pub struct ClusterTls {
     /// Such as `VersionTLS12`.
     min_version: String,
-    /// Names of IANA, sorted.
     suites: Vec<String>,
 }
 

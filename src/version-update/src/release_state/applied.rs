@@ -61,7 +61,6 @@ impl AppliedRelease {
         (this, vec![ReleaseCommand::Apply])
     }
 
-    /// Its turn has come.
     pub(super) fn loaded(mut self, seen: LoadedRelease) -> (Self, ReleaseCommands) {
         let mut at_once = Vec::new();
         if seen.is_new {

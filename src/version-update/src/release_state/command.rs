@@ -24,11 +24,9 @@ pub enum ReleaseCommand {
     Look,
     /// What depends on the applied release's files goes on: advice and preflights.
     Announce,
-    /// Writes the status.
     Report,
 }
 
-/// What is done next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReleaseTask {
     /// Verify the requested release, and bring it to disk. → `Retrieved`, `NotRetrieved`
@@ -50,7 +48,6 @@ pub enum ReleaseWait {
     Change,
     /// Nothing: at once.
     Nothing,
-    /// A request is tried.
     Trial,
     /// The first release of the cluster is applied whole.
     FirstRelease,

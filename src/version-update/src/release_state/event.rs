@@ -9,7 +9,6 @@ use super::ReleaseOnDisk;
 use crate::acceptance::{Checkup, RetrievedRelease};
 use crate::validation::{WantedRelease, validate};
 
-/// What happens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReleaseEvent {
     /// The turn of the applied release has come, and its files are read.
@@ -38,7 +37,6 @@ pub struct LoadedRelease {
     pub is_new: bool,
     /// Whether some of them cannot be read.
     pub has_fault: bool,
-    /// What the history has.
     pub newest: NewestEntry,
 }
 
@@ -89,7 +87,6 @@ pub struct PassEnd {
     pub on_disk: Arc<ReleaseOnDisk>,
     /// Whether it was only kept as it is.
     pub is_kept: bool,
-    /// What it came to.
     pub outcome: PassOutcome,
 }
 
@@ -106,16 +103,12 @@ pub enum PassOutcome {
     GivenUp,
 }
 
-/// What a ClusterVersion requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpecRead {
-    /// The release.
     pub wanted: WantedRelease,
-    /// The own one.
     pub own: Arc<ReleaseOnDisk>,
     /// Whether signatures and blocking preconditions are overridden.
     pub is_forced: bool,
-    /// Its generation.
     pub generation: Option<i64>,
     /// Whether the cluster had a release that was applied whole.
     pub has_completed: bool,

@@ -83,7 +83,6 @@ fn hold(applied: AppliedRelease, request: RequestedRelease) -> Step {
     (ReleaseState::Requested(applied, request), commands)
 }
 
-/// It is on disk.
 pub(super) fn retrieved(
     applied: AppliedRelease,
     request: RequestedRelease,

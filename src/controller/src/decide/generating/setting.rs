@@ -19,11 +19,9 @@ use crate::decide::reporting;
 /// How far an object that selects pools is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettingState {
-    /// What follows it.
     pub controller: &'static str,
     /// `Accepted`, `Refused` or `Waiting`.
     pub state: &'static str,
-    /// Its name.
     pub object: String,
 }
 
@@ -37,10 +35,8 @@ pub(crate) trait Setting:
     + Sync
     + 'static
 {
-    /// Which.
     const KIND: SelectingKind;
 
-    /// Which pools it selects.
     fn selector(&self) -> Option<&LabelSelector>;
 
     /// What was reported on it.
@@ -49,12 +45,10 @@ pub(crate) trait Setting:
     /// Whether its status has the condition `Accepted`.
     fn accepts() -> bool;
 
-    /// Its name.
     fn name(&self) -> &str {
         self.meta().name.as_deref().unwrap_or_default()
     }
 
-    /// Its unique id.
     fn uid(&self) -> &str {
         self.meta().uid.as_deref().unwrap_or_default()
     }

@@ -37,9 +37,7 @@ pub enum Error {
     OtherVersion {
         /// ConfigMap or key.
         what: &'static str,
-        /// Its version.
         found: String,
-        /// This program's.
         own: String,
     },
     /// The OS has no image.
@@ -65,7 +63,6 @@ impl Error {
 pub struct ReleaseImages {
     /// Version of the release.
     pub version: String,
-    /// The OS.
     pub os: String,
     /// Its extensions; empty for none.
     pub extensions: String,
@@ -161,7 +158,6 @@ impl ReleaseImages {
     }
 }
 
-/// The images of `images.json`.
 fn of_components(
     map: Option<&ConfigMapData>,
     own: &str,

@@ -24,7 +24,6 @@ pub enum Shortfall {
 pub struct Wanted<'a> {
     /// Version of the release.
     pub version: &'a str,
-    /// Its OS image.
     pub os_image: &'a str,
     /// Metadata of the MachineConfigs.
     pub configs: &'a Table<Configs>,

@@ -13,7 +13,6 @@ use serde_json::{Map, Value, json};
 use super::required::{failures, is, name};
 use super::steps::{ReleaseProgress, ReleaseStep};
 
-/// Name of the ClusterOperator.
 pub const NAME: &str = "machine-config";
 
 /// Reason while all is well.
@@ -32,9 +31,7 @@ pub struct OperatorInput<'a> {
     pub image: Option<&'a str>,
     /// How far the cluster is.
     pub progress: &'a ReleaseProgress,
-    /// All pools.
     pub pools: &'a [&'a MachineConfigPool],
-    /// The time.
     pub now: Timestamp,
 }
 

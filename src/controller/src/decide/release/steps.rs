@@ -20,12 +20,10 @@ use crate::store::daemons::DaemonRollout;
 /// How long a rollout may take before the operator is degraded; upstream's.
 const ROLLOUT: Duration = Duration::from_mins(10);
 
-/// A step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReleaseStep {
     /// The release's images are in the ControllerConfig.
     RenderConfig,
-    /// Its daemons run.
     MachineConfigDaemon,
     /// The required pools are at it.
     RequiredPools,
@@ -47,19 +45,9 @@ pub enum ReleaseProgress {
     /// At the release.
     Done,
     /// A step is under way.
-    Waiting {
-        /// Which one.
-        step: ReleaseStep,
-        /// For what.
-        why: String,
-    },
+    Waiting { step: ReleaseStep, why: String },
     /// A step does not get to its end by itself, or takes too long.
-    Failed {
-        /// Which one.
-        step: ReleaseStep,
-        /// Why.
-        why: String,
-    },
+    Failed { step: ReleaseStep, why: String },
 }
 
 /// What is to be done.
@@ -82,11 +70,8 @@ pub struct ReleaseFacts<'a> {
     pub images: &'a Result<ReleaseImages, images::Error>,
     /// Pull spec of the release, if it was read.
     pub release_image: Option<&'a str>,
-    /// The ControllerConfig.
     pub config: Option<&'a ControllerConfig>,
-    /// The daemons.
     pub daemons: Option<&'a DaemonRollout>,
-    /// All pools.
     pub pools: &'a [&'a MachineConfigPool],
     /// Metadata of the MachineConfigs.
     pub configs: &'a Table<Configs>,
@@ -94,7 +79,6 @@ pub struct ReleaseFacts<'a> {
     pub os_images: &'a BTreeMap<String, String>,
     /// The step that is under way, and since when.
     pub clock: Option<(ReleaseStep, Timestamp)>,
-    /// The time.
     pub now: Timestamp,
 }
 

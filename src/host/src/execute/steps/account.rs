@@ -18,7 +18,6 @@ const KEYS: (&[&str], &str) = (&[".ssh", "authorized_keys.d"], "ignition");
 pub(super) struct KeyPaths {
     /// The directories, outermost first (with the home directory if it does not exist).
     pub directories: Vec<Location>,
-    /// The file.
     pub file: Location,
     owner: OwnerIds,
 }

@@ -21,21 +21,14 @@ pub(in crate::daemon) enum Refusal {
     NoRecord,
     /// Files or units of the host were changed by hand.
     #[error("{}", unexpected_state(.from, .drift))]
-    Drifted {
-        /// The target in force.
-        from: Target,
-        /// What differs.
-        drift: String,
-    },
+    Drifted { from: Target, drift: String },
     /// The target is of a pool that the host was not configured by.
     #[error(transparent)]
     OtherPool(#[from] OtherPool),
 }
 
-/// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::daemon) enum Error {
-    /// It is refused.
     #[error(transparent)]
     Refused(#[from] Refusal),
     /// The first annotations or the first record.
@@ -59,7 +52,6 @@ pub(in crate::daemon) enum Error {
     /// The kubeconfig by which the node joins.
     #[error(transparent)]
     JoinKubeconfig(#[from] join_kubeconfig::Error),
-    /// The node stays cordoned.
     #[error(transparent)]
     ReturnToService(#[from] return_to_service::Error),
 }

@@ -46,7 +46,6 @@ impl From<journal::Error> for Error {
 pub struct Written {
     /// Paths that were written or removed.
     pub paths: Vec<String>,
-    /// The first failure.
     pub failed: Option<Error>,
 }
 

@@ -318,7 +318,6 @@ enum Stimulus {
     Next(Option<&'static str>),
     /// Time passes, in seconds.
     Wait(u64),
-    /// The pod is killed.
     Kill,
     /// The host reboots by itself.
     PowerCut,

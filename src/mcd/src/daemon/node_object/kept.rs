@@ -31,7 +31,6 @@ pub struct KeptNodeObject {
     pub generation: Option<i64>,
     /// What its spec has the node be in.
     pub desired: Option<String>,
-    /// What was written.
     pub status: MachineConfigNodeStatus,
 }
 
@@ -65,7 +64,6 @@ impl KeptNodeObject {
 #[derive(Debug)]
 pub struct KeptStatus {
     root: PathBuf,
-    /// What stands there.
     kept: Option<KeptNodeObject>,
 }
 

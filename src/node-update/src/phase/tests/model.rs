@@ -37,7 +37,6 @@ struct World {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Service {
     In,
-    /// Cordoned.
     Out,
     /// The same, and this daemon failed to return it.
     Cannot,

@@ -23,7 +23,6 @@ pub(super) enum Node {
     Mask,
 }
 
-/// An OS image.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Os {
     /// `/usr/etc`, by path below `/`.
@@ -34,7 +33,6 @@ pub(super) struct Os {
     pub presets: BTreeSet<String>,
 }
 
-/// A host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Host {
     pub os: Os,

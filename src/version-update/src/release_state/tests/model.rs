@@ -6,11 +6,13 @@ use super::*;
 
 const IMAGES: [&str; 4] = ["own", "a", "b", "c"];
 
-/// What happens next.
 #[derive(Debug, Clone, Copy)]
 enum Action {
     /// Another release is requested.
-    Ask { image: usize, is_forced: bool },
+    Ask {
+        image: usize,
+        is_forced: bool,
+    },
     /// The turn of the request; what was under way for it is given up.
     Look,
     /// What is under way for the request ends, in one of several ways.
@@ -21,14 +23,15 @@ enum Action {
     Unreadable,
     /// The pass under way ends.
     End(PassOutcome),
-    /// The status is written.
     Write,
     /// What is under way is lost, as with a request to the API server that fails.
     Lose,
-    /// The process is replaced.
     Restart,
     /// The cluster is restored to a time when this was the newest entry.
-    Restore { image: usize, is_completed: bool },
+    Restore {
+        image: usize,
+        is_completed: bool,
+    },
 }
 
 /// A cluster and a version operator, as far as the machine can see them.

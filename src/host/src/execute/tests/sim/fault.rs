@@ -16,9 +16,7 @@ pub(in crate::execute::tests) struct Crash;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::execute::tests) enum Fault {
-    /// The call fails.
     Error,
-    /// The program is killed.
     Crash,
     /// The disk is full: each write fails until as much is freed as it needs.
     Full,
@@ -50,7 +48,6 @@ enum Disk {
 #[derive(Debug, Clone)]
 pub(super) struct Point {
     fuse: Rc<RefCell<Fuse>>,
-    /// What the disk holds.
     disk: PathBuf,
 }
 

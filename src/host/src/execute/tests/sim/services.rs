@@ -83,7 +83,6 @@ impl Units for SimulatedUnits {
     }
 }
 
-/// A root without units.
 pub(super) struct NoUnits;
 
 impl Units for NoUnits {
