@@ -1,6 +1,7 @@
 //! The inputs of a rollout policy beside the nodes: results of its metrics queries, and pods that
 //! may not be evicted.
 
+use chassis::report::Chain;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -62,7 +63,7 @@ pub(crate) async fn refresh(
             let result = match sample {
                 Ok(Ok(true)) => QueryAnswer::Passed,
                 Ok(Ok(false)) => QueryAnswer::Failed,
-                Ok(Err(error)) => QueryAnswer::Missing(error),
+                Ok(Err(error)) => QueryAnswer::Missing(Chain(&error).to_string()),
                 Err(_) => QueryAnswer::Missing(format!(
                     "the server did not answer within {QUERY_TIMEOUT:?}"
                 )),

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use release::prometheus::partial::PartialResponse;
 use release::update_graph::{RiskRule, UpdateRisk};
 use serde_json::Value;
 
@@ -57,19 +58,32 @@ fn risk(name: &str, message: &str, url: &str) -> UpdateRisk {
     }
 }
 
-/// The risks of what Prometheus answered, by name. `page` stands for an alert without a runbook.
+/// Why a response is no list of alerts.
+#[derive(Debug, thiserror::Error)]
+pub enum InvalidAlerts {
+    #[error("the answer is no JSON")]
+    Json(#[source] serde_json::Error),
+    #[error("alerts are not answered: {reason}")]
+    Failed { reason: String },
+    #[error(transparent)]
+    Partial(#[from] PartialResponse),
+    #[error("the answer has no alerts")]
+    NoAlerts,
+}
+
+/// The risks of a response of Prometheus, by name. `page` stands for an alert without a runbook.
 ///
 /// # Errors
-/// Why it is no list of alerts.
-pub fn risks(body: &[u8], page: &str) -> Result<Vec<UpdateRisk>, String> {
-    let response: Value = serde_json::from_slice(body).map_err(|error| error.to_string())?;
+/// It is no list of alerts.
+pub fn risks(body: &[u8], page: &str) -> Result<Vec<UpdateRisk>, InvalidAlerts> {
+    let response: Value = serde_json::from_slice(body).map_err(InvalidAlerts::Json)?;
     if text(&response, "/status") != "success" {
-        let why = text(&response, "/error");
-        return Err(format!("alerts are not answered: {why}"));
+        let reason = text(&response, "/error").to_owned();
+        return Err(InvalidAlerts::Failed { reason });
     }
     release::prometheus::partial::check_whole(&response)?;
     let alerts = response.pointer("/data/alerts").and_then(Value::as_array);
-    let alerts = alerts.ok_or("the answer has no alerts")?;
+    let alerts = alerts.ok_or(InvalidAlerts::NoAlerts)?;
     let mut by_name: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
     for alert in alerts.iter().filter(|alert| counts(alert)) {
         let name = text(alert, "/labels/alertname");
@@ -178,7 +192,7 @@ mod tests {
     #[test]
     fn what_is_no_answer_is_an_error_and_a_risk() {
         for (body, expected) in [
-            ("{", "EOF"),
+            ("{", "the answer is no JSON"),
             (
                 r#"{"status":"error","error":"busy"}"#,
                 "alerts are not answered: busy",
@@ -192,7 +206,7 @@ mod tests {
                 "the answer has no alerts",
             ),
         ] {
-            let why = risks(body.as_bytes(), PAGE).unwrap_err();
+            let why = risks(body.as_bytes(), PAGE).unwrap_err().to_string();
             assert!(why.contains(expected), "{why}");
         }
         let unknown = unknown("busy", PAGE);

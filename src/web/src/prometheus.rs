@@ -2,20 +2,22 @@
 //!
 //! The Service `thanos-querier` responds unless another address is given.
 
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use chassis::report::Chain;
 use cluster::access::Access;
 use cluster::path;
-use cluster::wire::escape;
+use cluster::wire::{self, escape};
+use http::StatusCode;
 use http::header::AUTHORIZATION;
-use release::prometheus::{partial, sample};
+use release::prometheus::partial;
+use release::prometheus::sample::{self, InvalidSample};
 use serde_json::Value;
 
 use crate::client::{Authorities, ClientSettings, Proxies, WebClient};
-use crate::request::{WebRequest, WebResponse};
+use crate::request::{self, WebRequest, WebResponse};
 
 /// How long a response may take.
 const LIMIT: Duration = Duration::from_mins(5);
@@ -39,6 +41,26 @@ pub struct MetricsServer {
     pub token: Option<PathBuf>,
 }
 
+/// Why there is no response, or no sample in it.
+#[derive(Debug, thiserror::Error)]
+pub enum MetricsError {
+    #[error("cannot read {}", .path.display())]
+    Read { path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    Service(#[from] wire::Error),
+    #[error("Service thanos-querier has no clusterIP")]
+    NoAddress,
+    #[error(transparent)]
+    Request(#[from] request::Error),
+    #[error("{status}")]
+    Status {
+        status: StatusCode,
+        source: InvalidSample,
+    },
+    #[error(transparent)]
+    Sample(#[from] InvalidSample),
+}
+
 impl MetricsServer {
     pub fn base(&self) -> String {
         let url = self.url.clone();
@@ -54,16 +76,13 @@ impl MetricsServer {
     /// Whether the one sample of a query is 1. The API server knows the address of the Service.
     ///
     /// # Errors
-    /// Why there is no such sample.
-    pub async fn sample(&self, access: &Access, query: &str) -> Result<bool, String> {
+    /// There is no such sample.
+    pub async fn sample(&self, access: &Access, query: &str) -> Result<bool, MetricsError> {
         let path = format!("/api/v1/query?query={}", escape(query));
         let response = self.read(access, &path).await?;
-        sample::read(&response.body).map_err(|why| {
-            if response.status.is_success() {
-                why
-            } else {
-                format!("{}: {why}", response.status)
-            }
+        sample::read(&response.body).map_err(|source| match response.status {
+            status if status.is_success() => source.into(),
+            status => MetricsError::Status { status, source },
         })
     }
 
@@ -72,11 +91,13 @@ impl MetricsServer {
     /// time, so that a rotation needs no restart.
     ///
     /// # Errors
-    /// Why there is no response.
-    pub async fn read(&self, access: &Access, path: &str) -> Result<WebResponse, String> {
+    /// There is no response.
+    pub async fn read(&self, access: &Access, path: &str) -> Result<WebResponse, MetricsError> {
         let read = |path: &Path| {
-            let text = std::fs::read_to_string(path);
-            text.map_err(|error| format!("cannot read {}: {error}", path.display()))
+            std::fs::read_to_string(path).map_err(|source| MetricsError::Read {
+                path: path.to_owned(),
+                source,
+            })
         };
         let bundle = self.authority.as_deref().map(|path| {
             let name = format!("file {}", path.display());
@@ -106,19 +127,17 @@ impl MetricsServer {
         if let Some(token) = token {
             request = request.header(AUTHORIZATION, format!("Bearer {}", token.trim()));
         }
-        let sent = async { client?.send(&request).await };
-        sent.await.map_err(|error| Chain(&error).to_string())
+        Ok(client?.send(&request).await?)
     }
 }
 
 /// Address of the Service: a host's resolver does not know its name.
-async fn address(access: &Access) -> Result<SocketAddr, String> {
+async fn address(access: &Access) -> Result<SocketAddr, MetricsError> {
     let services = path::untyped("v1", Some("openshift-monitoring"), "services");
-    let service: Result<Value, _> = access.get(&format!("{services}/thanos-querier")).await;
-    let service = service.map_err(|error| Chain(&error).to_string())?;
+    let service: Value = access.get(&format!("{services}/thanos-querier")).await?;
     let address = service.pointer("/spec/clusterIP").and_then(Value::as_str);
     let address: Option<IpAddr> = address.and_then(|address| address.parse().ok());
-    let address = address.ok_or("Service thanos-querier has no clusterIP")?;
+    let address = address.ok_or(MetricsError::NoAddress)?;
     Ok((address, PORT).into())
 }
 

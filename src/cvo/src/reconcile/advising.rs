@@ -119,7 +119,11 @@ impl VersionOperator {
         let server = &self.settings.advice.metrics;
         let response = server.read(&self.access, "/api/v1/alerts").await;
         let page = format!("{}/alerts", server.base());
-        let risks = response.and_then(|response| alert::risks(&response.body, &page));
+        let risks = response.map_err(|error| Chain(&error).to_string());
+        let risks = risks.and_then(|response| {
+            let risks = alert::risks(&response.body, &page);
+            risks.map_err(|error| Chain(&error).to_string())
+        });
         let risks = risks.unwrap_or_else(|why| {
             tracing::warn!(error = why, "cannot read alerts");
             vec![alert::unknown(&why, &page)]
@@ -158,6 +162,7 @@ impl VersionOperator {
         };
         let server = &self.settings.advice.metrics;
         let result = server.sample(&self.access, &query).await;
+        let result = result.map_err(|error| Chain(&error).to_string());
         if let Err(why) = &result {
             tracing::warn!(query, error = why, "cannot evaluate a risk");
         }

@@ -1,5 +1,7 @@
 //! Whether a response covers all stores.
 
+use std::fmt;
+
 use serde_json::Value;
 
 /// The query parameter with which a querier of several stores refuses where one is away.
@@ -8,14 +10,33 @@ use serde_json::Value;
 /// Source: Thanos, Querier API, "Partial Response".
 pub const REFUSED: &str = "partial_response=false";
 
+/// A response that may lack what a store has that is away.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub struct PartialResponse {
+    /// The first warning.
+    pub warning: String,
+    /// How many more warnings there are.
+    pub more: usize,
+}
+
+impl fmt::Display for PartialResponse {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "the answer may be partial: {}", self.warning)?;
+        match self.more {
+            0 => Ok(()),
+            more => write!(formatter, ", and {more} more warnings"),
+        }
+    }
+}
+
 /// Whether a response of the query API has no warnings.
 ///
 /// With a store away, a querier responds `success` with `warnings`, by what the others have: a sum
 /// without the series that fail looks like health.
 ///
 /// # Errors
-/// The first warning, and how many more there are.
-pub fn check_whole(response: &Value) -> Result<(), String> {
+/// It has.
+pub fn check_whole(response: &Value) -> Result<(), PartialResponse> {
     let warnings = match response.get("warnings") {
         None | Some(Value::Null) => return Ok(()),
         Some(Value::Array(warnings)) => warnings.as_slice(),
@@ -24,12 +45,11 @@ pub fn check_whole(response: &Value) -> Result<(), String> {
     let Some(first) = warnings.first() else {
         return Ok(());
     };
-    let first = first
-        .as_str()
-        .map_or_else(|| first.to_string(), str::to_owned);
-    Err(match warnings.len() - 1 {
-        0 => format!("the answer may be partial: {first}"),
-        more => format!("the answer may be partial: {first}, and {more} more warnings"),
+    Err(PartialResponse {
+        warning: first
+            .as_str()
+            .map_or_else(|| first.to_string(), str::to_owned),
+        more: warnings.len() - 1,
     })
 }
 
@@ -57,7 +77,12 @@ mod tests {
         ];
         for (response, expected) in table {
             let expected = expected.map(|text| format!("{prefix}{text}"));
-            assert_eq!(check_whole(&response).err(), expected, "{response}");
+            let partial = check_whole(&response).err();
+            assert_eq!(
+                partial.map(|partial| partial.to_string()),
+                expected,
+                "{response}"
+            );
         }
     }
 }

@@ -2,26 +2,40 @@
 
 use serde_json::Value;
 
-use super::partial;
+use super::partial::{self, PartialResponse};
 
-/// Reads what the cluster's metrics answered: one sample, 1 or 0.
+/// Why a response is no sample of 1 or 0.
+#[derive(Debug, thiserror::Error)]
+pub enum InvalidSample {
+    #[error("the answer is no JSON")]
+    Json(#[source] serde_json::Error),
+    #[error("the query failed: {reason}")]
+    Failed { reason: String },
+    #[error(transparent)]
+    Partial(#[from] PartialResponse),
+    #[error("invalid PromQL result type is {kind:?}, not vector")]
+    Kind { kind: String },
+    #[error("invalid PromQL result (must be 0 or 1): {value}")]
+    Value { value: String },
+    #[error("invalid PromQL result length must be one, but is {count}")]
+    Length { count: usize },
+}
+
+/// Reads the response of the cluster's metrics: one sample, 1 or 0.
 ///
 /// # Errors
-/// Why it is no such response.
-pub fn read(body: &[u8]) -> Result<bool, String> {
-    let response: Value =
-        serde_json::from_slice(body).map_err(|error| format!("the answer is no JSON: {error}"))?;
+/// It is no such response.
+pub fn read(body: &[u8]) -> Result<bool, InvalidSample> {
+    let response: Value = serde_json::from_slice(body).map_err(InvalidSample::Json)?;
     let text = |pointer| response.pointer(pointer).and_then(Value::as_str);
     if text("/status") != Some("success") {
-        let why = text("/error").unwrap_or("no reason");
-        return Err(format!("the query failed: {why}"));
+        let reason = text("/error").unwrap_or("no reason").to_owned();
+        return Err(InvalidSample::Failed { reason });
     }
     partial::check_whole(&response)?;
     if text("/data/resultType") != Some("vector") {
-        let kind = text("/data/resultType").unwrap_or_default();
-        return Err(format!(
-            "invalid PromQL result type is {kind:?}, not vector"
-        ));
+        let kind = text("/data/resultType").unwrap_or_default().to_owned();
+        return Err(InvalidSample::Kind { kind });
     }
     let samples = response.pointer("/data/result").and_then(Value::as_array);
     match samples.map(Vec::as_slice) {
@@ -30,18 +44,14 @@ pub fn read(body: &[u8]) -> Result<bool, String> {
             match value.map(|value| (value, value.parse::<f64>())) {
                 Some((_, Ok(1.0))) => Ok(true),
                 Some((_, Ok(0.0))) => Ok(false),
-                value => Err(format!(
-                    "invalid PromQL result (must be 0 or 1): {}",
-                    value.map_or("none", |(value, _)| value)
-                )),
+                value => Err(InvalidSample::Value {
+                    value: value.map_or("none", |(value, _)| value).to_owned(),
+                }),
             }
         }
-        samples => {
-            let count = samples.map_or(0, <[Value]>::len);
-            Err(format!(
-                "invalid PromQL result length must be one, but is {count}"
-            ))
-        }
+        samples => Err(InvalidSample::Length {
+            count: samples.map_or(0, <[Value]>::len),
+        }),
     }
 }
 
@@ -64,8 +74,8 @@ mod tests {
             response
         };
         let read = |response: Value| super::read(response.to_string().as_bytes());
-        assert_eq!(read(vector(&["1"])), Ok(true));
-        assert_eq!(read(vector(&["0"])), Ok(false));
+        assert!(read(vector(&["1"])).unwrap());
+        assert!(!read(vector(&["0"])).unwrap());
         for (response, expected) in [
             (vector(&["2"]), "must be 0 or 1): 2"),
             (vector(&["1", "1"]), "must be one, but is 2"),
@@ -87,7 +97,7 @@ mod tests {
                 "\"scalar\", not vector",
             ),
         ] {
-            let why = read(response).unwrap_err();
+            let why = read(response).unwrap_err().to_string();
             assert!(why.contains(expected), "{why}");
         }
         assert!(super::read(b"<html>").is_err());

@@ -1,5 +1,6 @@
 //! Which alerts fire: queries to Prometheus, and what its responses say.
 
+use release::prometheus::partial::PartialResponse;
 use serde_json::Value;
 
 use crate::config::OperatorConfig;
@@ -30,8 +31,8 @@ pub enum Error {
         source: serde_json::Error,
     },
     /// Prometheus warns that samples may be missing.
-    #[error("{0}")]
-    Partial(String),
+    #[error(transparent)]
+    Partial(#[from] PartialResponse),
     /// The response holds no result.
     #[error("the answer has no data.result")]
     NoResult,
@@ -117,7 +118,7 @@ fn read_result(status: http::StatusCode, body: &[u8]) -> Result<Vec<Value>, Erro
         let reason = text("/error").unwrap_or("no reason given").to_owned();
         return Err(Error::Refused { status, reason });
     }
-    release::prometheus::partial::check_whole(&response).map_err(Error::Partial)?;
+    release::prometheus::partial::check_whole(&response)?;
     let result = response.pointer("/data/result").and_then(Value::as_array);
     let result = result.ok_or(Error::NoResult)?;
     Ok(result.clone())

@@ -34,7 +34,8 @@ impl<'a> AlertView<'a> {
             let separator = if why.is_empty() { "" } else { ": " };
             return Err(format!("the answer has no data.alerts{separator}{why}"));
         }
-        release::prometheus::partial::check_whole(response)
+        let whole = release::prometheus::partial::check_whole(response);
+        whole.map_err(|partial| partial.to_string())
     }
 
     pub(crate) fn name(self) -> &'a str {
