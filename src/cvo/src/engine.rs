@@ -22,6 +22,7 @@ use release::graph::{Graph, Ordering, Run, Task};
 use release::inventory::Entry;
 use tokio::sync::{Semaphore, watch};
 
+use crate::applied::AppliedObjects;
 use crate::payload::ReleaseFiles;
 use crate::requests::{Listings, ObjectRequests};
 use crate::watches::OperatorView;
@@ -66,6 +67,7 @@ pub struct Context {
 #[derive(Debug)]
 pub struct Engine {
     requests: ObjectRequests,
+    applied: AppliedObjects,
     operators: Cache<PartOf<OperatorView>>,
     /// Changes with each operator that does.
     changes: watch::Receiver<()>,
@@ -91,7 +93,7 @@ struct Pass<'a> {
 impl Engine {
     /// Acts by `requests`, reads `operators`, and is woken by `changes`. Counts in `rewrites` what
     /// it puts back.
-    pub const fn new(
+    pub fn new(
         requests: ObjectRequests,
         operators: Cache<PartOf<OperatorView>>,
         changes: watch::Receiver<()>,
@@ -100,6 +102,7 @@ impl Engine {
     ) -> Self {
         Self {
             requests,
+            applied: AppliedObjects::default(),
             operators,
             changes,
             shared,

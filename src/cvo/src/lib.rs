@@ -5,8 +5,8 @@
 //! - [`cli`], [`process`]: the command line, one process
 //! - [`payload`]: the files of a release in a directory
 //! - [`engine`]: one pass over a release
-//! - [`requests`], `request_failure`: requests, what is remembered of their responses, and what one
-//!   that failed means
+//! - [`requests`], `request_failure`: requests, and what one that failed means
+//! - [`applied`]: what was applied of each object
 //! - [`verifier`], `outbound`: whether another release is signed; requests to servers outside
 //! - [`retrieval`], [`retrieval_job`]: how another release comes to this program's disk
 //! - [`job`]: a Job of this program, to its end
@@ -15,6 +15,7 @@
 //!   in events
 //! - [`watches`], [`reconcile`]: the controller
 
+pub mod applied;
 pub mod authorities;
 pub mod cli;
 pub mod engine;

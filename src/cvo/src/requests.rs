@@ -1,7 +1,7 @@
-//! Requests of the version operator, and what it remembers of their responses.
+//! Requests of the version operator.
 
-use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use cluster::access::Access;
@@ -15,7 +15,6 @@ use futures::StreamExt as _;
 use http::Method;
 use release::inventory::Entry;
 use release::manifest::ObjectId;
-use release::version_hash::VersionHash;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 use tokio::sync::OnceCell;
@@ -32,35 +31,11 @@ const REOPEN: Duration = Duration::from_secs(1);
 /// How often it is read whether an object is gone that was removed.
 const GONE_READS: usize = 10;
 
-/// Requests, and what was applied.
+/// Requests for the objects of a release.
 #[derive(Debug)]
 pub struct ObjectRequests {
     access: Arc<Access>,
     applier: Applier,
-    applied: Mutex<HashMap<ObjectId, LastApplied>>,
-    /// Objects that failed for good.
-    permanently_failed: Mutex<HashSet<ObjectId>>,
-}
-
-/// An object as it was after the last apply.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct LastApplied {
-    key: u64,
-    version: String,
-    generation: Option<i64>,
-    metadata: u64,
-    is_ready: bool,
-}
-
-/// Whether an object has to be applied.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Need {
-    /// It is as it was after the last apply of the same.
-    Nothing,
-    /// The same, and its health has to be read.
-    Health,
-    /// It was not applied, or has changed.
-    Apply,
 }
 
 /// The objects of a kind, as they were at one time of a pass.
@@ -109,8 +84,6 @@ impl ObjectRequests {
         Self {
             applier: Applier::new(Arc::clone(&access), MANAGER),
             access,
-            applied: Mutex::default(),
-            permanently_failed: Mutex::default(),
         }
     }
 
@@ -138,62 +111,12 @@ impl ObjectRequests {
         cell.get_or_try_init(read).await.cloned()
     }
 
-    /// Whether an object has to be applied. `key` stands for what is to be applied.
-    pub fn need(&self, id: &ObjectId, key: u64, head: Option<&ObjectHead>) -> Need {
-        let applied = self.applied();
-        let (Some(last), Some(head)) = (applied.get(id), head) else {
-            return Need::Apply;
-        };
-        if last.key != key {
-            return Need::Apply;
-        }
-        if last.version == head.resource_version {
-            return if last.is_ready {
-                Need::Nothing
-            } else {
-                Need::Health
-            };
-        }
-        // Its status has changed, and nothing that is applied.
-        let is_counted = head.generation.is_some() && head.generation == last.generation;
-        if is_counted && last.metadata == metadata_hash(head) {
-            Need::Health
-        } else {
-            Need::Apply
-        }
-    }
-
     /// Where the objects of a kind are.
     ///
     /// # Errors
     /// The kind is not served, or its group cannot be read.
     pub async fn served(&self, api_version: &str, kind: &str) -> Result<ServedKind, ApplyError> {
         self.applier.find(api_version, kind).await
-    }
-
-    /// Whether the same was applied before: then another writer has changed it.
-    pub fn was_applied(&self, id: &ObjectId, key: u64) -> bool {
-        self.applied().get(id).is_some_and(|last| last.key == key)
-    }
-
-    /// Remembers an object that was applied, or read.
-    pub fn remember(&self, id: &ObjectId, key: u64, object: &Value, is_ready: bool) {
-        let head = object.get("metadata").cloned().unwrap_or_default();
-        // A response without metadata is remembered as one that no list has.
-        let head: ObjectHead = serde_json::from_value(head).unwrap_or_default();
-        self.remember_head(id, key, head, is_ready);
-    }
-
-    /// Remembers an object by its metadata.
-    pub fn remember_head(&self, id: &ObjectId, key: u64, head: ObjectHead, is_ready: bool) {
-        let last = LastApplied {
-            key,
-            metadata: metadata_hash(&head),
-            version: head.resource_version,
-            generation: head.generation,
-            is_ready,
-        };
-        self.applied().insert(id.clone(), last);
     }
 
     /// Applies an object: our fields are set, also those that others own.
@@ -305,23 +228,6 @@ impl ObjectRequests {
         last
     }
 
-    /// Notes that an object has failed for good: it is recreated when its turn comes again.
-    pub fn mark_failed(&self, id: &ObjectId) {
-        self.permanently_failed().insert(id.clone());
-    }
-
-    /// Whether it was noted; the note goes.
-    pub fn take_failed(&self, id: &ObjectId) -> bool {
-        self.permanently_failed().remove(id)
-    }
-
-    fn permanently_failed(&self) -> MutexGuard<'_, HashSet<ObjectId>> {
-        // Nothing panics while it is held; a poisoned lock still holds whole values.
-        self.permanently_failed
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Reads one object of the cluster's settings; none where there is none, or its kind is not
     /// served.
     ///
@@ -363,67 +269,11 @@ impl ObjectRequests {
             tokio::time::sleep(REOPEN).await;
         }
     }
-
-    fn applied(&self) -> MutexGuard<'_, HashMap<ObjectId, LastApplied>> {
-        // Nothing panics while it is held; a poisoned lock still holds whole values.
-        self.applied.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 fn request_error(id: &ObjectId, source: wire::Error) -> ApplyError {
     ApplyError::Request {
         object: id.to_string(),
         source,
-    }
-}
-
-/// Of what is applied of an object's metadata.
-fn metadata_hash(head: &ObjectHead) -> u64 {
-    let parts = [&head.labels, &head.annotations, &head.owner_references];
-    let hash = parts.iter().fold(VersionHash::default(), |hash, part| {
-        hash.with(part.to_string().as_bytes()).with(b"\n")
-    });
-    hash.as_u64()
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[tokio::test]
-    async fn object_is_applied_again_only_if_something_applied_has_changed() {
-        let (_script, client) = apimock::Script::start(vec![]);
-        let requests = ObjectRequests::new(Arc::new(Access::of_client(client)));
-        let id = ObjectId {
-            group: "apps".to_owned(),
-            kind: "Deployment".to_owned(),
-            namespace: "n".to_owned(),
-            name: "d".to_owned(),
-        };
-        let object = |version: &str, generation: i64, labels: Value| json!({ "metadata": { "name": "d", "resourceVersion": version, "generation": generation, "labels": labels } });
-        let head = |object: &Value| -> ObjectHead {
-            serde_json::from_value(object["metadata"].clone()).unwrap()
-        };
-        let applied = object("5", 2, json!({ "a": "b" }));
-        assert_eq!(requests.need(&id, 1, Some(&head(&applied))), Need::Apply);
-        requests.remember(&id, 1, &applied, true);
-        let need = |key, object: Value| requests.need(&id, key, Some(&head(&object)));
-        assert_eq!(need(1, applied.clone()), Need::Nothing);
-        assert_eq!(need(2, applied.clone()), Need::Apply);
-        assert_eq!(requests.need(&id, 1, None), Need::Apply);
-        assert_eq!(need(1, object("6", 2, json!({ "a": "b" }))), Need::Health);
-        assert_eq!(need(1, object("6", 3, json!({ "a": "b" }))), Need::Apply);
-        assert_eq!(need(1, object("6", 2, json!({ "a": "c" }))), Need::Apply);
-        requests.remember(&id, 1, &applied, false);
-        assert_eq!(need(1, applied), Need::Health);
-        // A kind that counts no generations.
-        let plain = json!({ "metadata": { "name": "d", "resourceVersion": "5" } });
-        requests.remember(&id, 1, &plain, true);
-        let mut changed = plain.clone();
-        changed["metadata"]["resourceVersion"] = json!("6");
-        assert_eq!(need(1, plain), Need::Nothing);
-        assert_eq!(need(1, changed), Need::Apply);
     }
 }

@@ -11,8 +11,9 @@ use release::version_hash::VersionHash;
 use serde_json::{Value, json};
 
 use super::{Pass, is_operator};
+use crate::applied::Need;
 use crate::request_failure;
-use crate::requests::{Listing, Need};
+use crate::requests::Listing;
 use version_update::builder::{self, Health, Injected};
 use version_update::failure::{Effect, Failure, FailureSubject};
 use version_update::report::Report;
@@ -212,14 +213,14 @@ impl Pass<'_> {
             return self.delete(entry).await;
         }
         let key = self.key(entry);
-        let requests = &self.engine.requests;
+        let (requests, applied) = (&self.engine.requests, &self.engine.applied);
         let ordering = self.context.ordering;
         let (listing, object) = {
             // Waiting takes no worker. The semaphore is never closed.
             let _permit = self.workers.acquire().await.ok();
             let listing = requests.listing(&self.listings, entry).await?;
             let mut head = listing.head(&entry.id);
-            if head.is_some() && builder::is_job(&entry.id) && requests.take_failed(&entry.id) {
+            if head.is_some() && builder::is_job(&entry.id) && applied.take_failed(&entry.id) {
                 tracing::info!(manifest = name, "recreating a failed job");
                 requests.clear(&entry.id, &listing.path(&entry.id)).await?;
                 head = None;
@@ -227,7 +228,7 @@ impl Pass<'_> {
             if entry.is_create_only() && head.is_some() {
                 return Ok(());
             }
-            let object = match requests.need(&entry.id, key, head) {
+            let object = match applied.need(&entry.id, key, head) {
                 Need::Nothing => return Ok(()),
                 Need::Health if !builder::is_read(&entry.id, ordering) => return Ok(()),
                 Need::Health => requests.read(&entry.id, &listing.path(&entry.id)).await?,
@@ -260,11 +261,11 @@ impl Pass<'_> {
         if self.context.ordering != Ordering::Initializing {
             return Ok(false);
         }
-        let requests = &self.engine.requests;
+        let (requests, applied) = (&self.engine.requests, &self.engine.applied);
         let mut is_any = false;
         for (number, entry) in self.entries.iter().enumerate() {
             let is_one = builder::is_definition(&entry.id, group);
-            if !is_one || !requests.was_applied(&entry.id, self.key(entry)) {
+            if !is_one || !applied.was_applied(&entry.id, self.key(entry)) {
                 continue;
             }
             is_any = true;
@@ -297,15 +298,15 @@ impl Pass<'_> {
         name: &str,
         wanted: Value,
     ) -> Result<Option<Value>, Stop> {
-        let requests = &self.engine.requests;
+        let (requests, applied) = (&self.engine.requests, &self.engine.applied);
         let listing = requests.listing(&self.listings, entry).await?;
         let key = self.key(entry);
         if is_operator(entry)
-            && requests.need(&entry.id, key, listing.head(&entry.id)) != Need::Apply
+            && applied.need(&entry.id, key, listing.head(&entry.id)) != Need::Apply
         {
             return Ok(None);
         }
-        if !self.may_wait() && requests.was_applied(&entry.id, key) {
+        if !self.may_wait() && applied.was_applied(&entry.id, key) {
             tracing::info!(manifest = name, "putting back what was changed");
             self.engine.rewrites.increment();
         }
@@ -330,7 +331,7 @@ impl Pass<'_> {
                 );
                 head = requests.apply_for_head(&path, emptied).await?;
             }
-            requests.remember_head(&entry.id, key, head, true);
+            applied.remember_head(&entry.id, key, head, true);
             return Ok(None);
         }
         let mut object = match requests.apply(&path, &wanted).await {
@@ -339,7 +340,7 @@ impl Pass<'_> {
                 requests.clear(&entry.id, &path).await?;
                 requests.apply(&path, &wanted).await?
             }
-            applied => applied?,
+            response => response?,
         };
         let annotations = object.pointer("/metadata/annotations").cloned();
         if let Some(emptied) = emptied.filter(|_| is_left(&annotations.unwrap_or_default())) {
@@ -355,7 +356,7 @@ impl Pass<'_> {
             tracing::info!(manifest = name, "removing what others have added");
             object = requests.merge(&entry.id, &path, &patch).await?;
         }
-        requests.remember(&entry.id, key, &object, !builder::is_watched(&entry.id));
+        applied.remember(&entry.id, key, &object, !builder::is_watched(&entry.id));
         Ok(Some(object))
     }
 
@@ -369,7 +370,7 @@ impl Pass<'_> {
         judge: impl Fn(&Value) -> Health,
     ) -> Result<(), Stop> {
         let key = self.key(entry);
-        let (requests, shared) = (&self.engine.requests, &self.engine.shared);
+        let (applied, shared) = (&self.engine.applied, &self.engine.shared);
         let workload = entry.to_string();
         let settle = |object: &Value| {
             let outcome = match judge(object) {
@@ -384,7 +385,7 @@ impl Pass<'_> {
                 Health::Ready => Ok(()),
                 Health::Failed(failure) => {
                     if builder::is_job(&entry.id) {
-                        requests.mark_failed(&entry.id);
+                        applied.mark_failed(&entry.id);
                     }
                     Err(Stop::Failure(failure))
                 }
@@ -393,7 +394,7 @@ impl Pass<'_> {
             report.failures.remove(&task);
             report.pending.remove(&workload);
             drop(report);
-            requests.remember(&entry.id, key, object, outcome.is_ok());
+            applied.remember(&entry.id, key, object, outcome.is_ok());
             Some(outcome)
         };
         let settled = settle(&object);
@@ -408,7 +409,12 @@ impl Pass<'_> {
                 report.pending.remove(&workload);
                 Ok(())
             }
-            None => requests.follow(listing, &entry.id, settle).await,
+            None => {
+                self.engine
+                    .requests
+                    .follow(listing, &entry.id, settle)
+                    .await
+            }
         }
     }
 
