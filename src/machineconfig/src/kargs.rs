@@ -85,13 +85,13 @@ pub fn split<S: AsRef<str>>(items: &[S]) -> Result<Vec<String>, Error> {
             });
         }
         // White space of any kind separates; within quotes it is part of an argument.
-        if words(item).any(|word| word.contains(|c: char| c.is_control() && c != '\t')) {
+        if tokens(item).any(|word| word.contains(|c: char| c.is_control() && c != '\t')) {
             return Err(Error::Control {
                 index,
                 item: Item::of(item),
             });
         }
-        arguments.extend(words(item));
+        arguments.extend(tokens(item));
     }
     Ok(arguments)
 }
@@ -99,7 +99,7 @@ pub fn split<S: AsRef<str>>(items: &[S]) -> Result<Vec<String>, Error> {
 /// Splits a line that is what it is, such as `/proc/cmdline`: an open quote groups to the end, as
 /// in the kernel.
 pub fn split_line(line: &str) -> Vec<String> {
-    words(line).collect()
+    tokens(line).collect()
 }
 
 /// An argument without what only groups its words. A boot loader that reads quotes rewrites them
@@ -111,7 +111,7 @@ pub fn unquoted(argument: &str) -> String {
     argument.replace(['"', '\\'], "")
 }
 
-fn words(line: &str) -> impl Iterator<Item = String> {
+fn tokens(line: &str) -> impl Iterator<Item = String> {
     let mut quoted = false;
     line.split(move |c: char| {
         quoted ^= c == '"';

@@ -1,8 +1,8 @@
 //! The managed upgrade operator: upgrades a cluster on a date, by steps of which the gates fail
 //! closed.
 //!
-//! It upgrades nothing itself: it sets the release of ClusterVersion, waits for what the version
-//! operator and the nodes do, and adds and removes what makes that bearable.
+//! It upgrades nothing itself: it sets the release of ClusterVersion and waits for the version
+//! operator and the nodes. For the time of the upgrade it adds capacity and silences alerts.
 //!
 //! What is decided is in `upgrade-plan`: values in, values out. Here are the hands around it:
 //! - [`cli`], [`process`]: the command line, one process

@@ -43,7 +43,7 @@ impl Helper {
     }
 
     pub(crate) fn ask(&self, verb: &Verb) -> anyhow::Result<Vec<u8>> {
-        let words = verb.words();
+        let words = verb.to_arguments();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let program = Program::Helper(&self.path);
         Ok(process::run(program, &words, ASK_DEADLINE)?)
@@ -58,14 +58,14 @@ impl Helper {
 
     /// Has it act as [`Self::act`] does, and leave its report at a path.
     pub(crate) fn act_and_report(&self, verb: &Verb, path: &str) -> anyhow::Result<ProcessExit> {
-        let words = verb.words();
+        let words = verb.to_arguments();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         self.show(&[&["--report", path], words.as_slice()].concat())
     }
 
     /// Has it act, with its messages shown as they come.
     pub(crate) fn act(&self, verb: &Verb) -> anyhow::Result<ProcessExit> {
-        let words = verb.words();
+        let words = verb.to_arguments();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         self.show(&words)
     }

@@ -197,7 +197,7 @@ impl Verb {
     }
 
     /// The words of the command line: the name and the arguments.
-    pub fn words(&self) -> Vec<String> {
+    pub fn to_arguments(&self) -> Vec<String> {
         let mut words = vec![self.name().to_string()];
         let mut add = |word: &str| words.push(word.to_owned());
         match self {

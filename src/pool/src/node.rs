@@ -80,8 +80,8 @@ impl NodeView {
         Ok(Self::parse(node.into()))
     }
 
-    /// Reads of a Node in that form its name, its version, and a number that tells whether it has
-    /// changed: two that are not alike but for the version have the same one once in 2⁶⁴.
+    /// Reads of a Node in that form its name, its version, and a hash of 64 bits of the rest:
+    /// different content collides with probability 2⁻⁶⁴.
     ///
     /// # Errors
     /// The bytes are no such message.

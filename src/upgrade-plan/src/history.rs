@@ -26,7 +26,7 @@ pub enum StepOutcome {
 pub enum StepTurn {
     Run,
     Skip,
-    /// It belongs before the commencement, which has been: it counts as done.
+    /// The update has begun already, so a gate before it no longer applies: it counts as done.
     Passed,
 }
 

@@ -1,5 +1,5 @@
-//! How a manifest becomes an object, and what an object must be before the next manifest's turn:
-//! values in, values out.
+//! Builds the object to apply from a manifest, and judges whether it is ready. Values in, values
+//! out.
 //!
 //! Objects are applied server-side, so that fields of ours are set, those we dropped go, and those
 //! of others stay. What apply does not do is here: defaults that a manifest leaves out are held
@@ -64,8 +64,8 @@ pub enum InjectionError {
     },
 }
 
-/// The object of a manifest as it is applied: with its owner and with what it asks the cluster for;
-/// of a ClusterOperator its metadata.
+/// The desired object: with its owner reference, and with proxy and authorities injected; of a
+/// ClusterOperator its metadata.
 ///
 /// # Errors
 /// All of [`InjectionError`].

@@ -22,8 +22,7 @@ pub struct Checkpoint {
 /// Annotation of the ClusterVersion.
 pub const CHECKPOINT: &str = "slipway.dev/progress";
 
-/// By how many hundredths of the whole a checkpoint is ahead of the one that is stored before it is
-/// stored again: each is a write.
+/// Percentage points between stored checkpoints; each costs a write.
 const STEP: usize = 5;
 
 impl Checkpoint {

@@ -168,7 +168,7 @@ impl Helper {
             let host = Root::open(&self.root, None)?;
             host.remove(&host.locate(&report)?)?;
             systemd.reset_failed(&unit).await.map_err(failed)?;
-            let words = verb.words();
+            let words = verb.to_arguments();
             let mut command = vec![self.binary.as_str(), "--report", &report];
             command.extend(words.iter().map(String::as_str));
             let proxy = proxy_file(&self.root, &proxy_environment())?;

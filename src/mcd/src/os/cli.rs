@@ -95,7 +95,7 @@ mod tests {
                 root: Some("/sysroot/deployment".to_owned()),
             },
         ] {
-            let words = verb.words();
+            let words = verb.to_arguments();
             let words: Vec<&str> = words.iter().map(String::as_str).collect();
             assert_eq!(parse(&words).unwrap(), verb);
         }

@@ -17,7 +17,7 @@ pub(super) fn command(limit_file: Option<&str>) -> (PathBuf, Vec<String>) {
         limit_file: limit_file.unwrap_or(NO_LIMIT).to_owned(),
         arguments: Vec::new(),
     };
-    (PathBuf::from(SELF), verb.words())
+    (PathBuf::from(SELF), verb.to_arguments())
 }
 
 /// Runs skopeo to its end. The image library quotes standard error and the exit code.

@@ -24,7 +24,7 @@ pub(super) const SELF: &str = "/proc/self/exe";
 /// Checks this root, or goes on as the same program in another one.
 pub(super) fn run(context: &Context, root: Option<&str>) -> anyhow::Result<HelperReport> {
     if let Some(root) = root {
-        let words = Verb::SelfCheck { root: None }.words();
+        let words = Verb::SelfCheck { root: None }.to_arguments();
         let error = ostree::run_in_root(Path::new(root), SELF, &words);
         return Err(error).context("this program does not start there");
     }
@@ -38,7 +38,7 @@ pub(super) fn fails_in(root: &Path) -> Option<String> {
     let verb = Verb::SelfCheck {
         root: Some(root.display().to_string()),
     };
-    let words = verb.words();
+    let words = verb.to_arguments();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let ran = process::run(Program::Helper(Path::new(SELF)), &words, DEADLINE);
     let error = ran.err()?;

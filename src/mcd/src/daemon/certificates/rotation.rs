@@ -1,8 +1,8 @@
 //! The CA by which this node knows the API server, while that is rotated.
 //!
-//! The operator says that it rotates (`service-ca-rotate`) for as long as its next look takes,
-//! which a node that asks now and then does not see. So a node compares: whenever a
-//! ControllerConfig is new, the CA that the cluster tells with what its kubeconfigs have.
+//! The operator sets `service-ca-rotate` only until its next sync; a polling node can miss it. So
+//! a node compares: whenever a ControllerConfig is new, the CA that it holds with those of the
+//! node's kubeconfigs.
 //!
 //! A node that trusts the wrong one is lost to its cluster, so a new one is tried before it is
 //! written: with each kubeconfig as it would be, the API server is met once.
