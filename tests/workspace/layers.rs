@@ -54,6 +54,7 @@ const LAYERS: &[(&str, Layer)] = &[
     ("bench", Tests),
     ("demo", Tests),
     ("image-builder", Tests),
+    ("release-builder", Tests),
     ("golden", Tests),
     ("http-load", Tests),
     ("lab", Tests),

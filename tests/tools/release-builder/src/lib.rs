@@ -1,0 +1,14 @@
+//! What a release of Slipway consists of, in one directory: `make release VERSION=…`.
+//!
+//! The same commit, packages and compiler give the same bytes, wherever the checkout is.
+//!
+//! - [`notes`]: what is new, of `CHANGELOG.md`
+//! - [`checksums`]: `SHA256SUMS` of all files, the last one that is written
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a release whose making broke off is made again"
+)]
+
+pub mod checksums;
+pub mod notes;
