@@ -18,6 +18,13 @@ pub enum Ending {
 #[error("{0}")]
 pub struct Usage(pub String);
 
+impl Usage {
+    /// Takes the text of an error, with its causes.
+    pub(crate) fn of(error: impl std::error::Error) -> Self {
+        Self(Chain(&error).to_string())
+    }
+}
+
 /// Several errors, each reported on a line of its own.
 #[derive(Debug)]
 pub struct Several(Vec<anyhow::Error>);

@@ -55,12 +55,17 @@ fn check(directory: &Path, is_confirmed: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn path_pair(text: &str) -> Result<(String, PathBuf), String> {
+/// A text is no source and directory.
+#[derive(Debug, thiserror::Error)]
+#[error("it is not SOURCE:DIRECTORY")]
+struct NoPathPair;
+
+fn path_pair(text: &str) -> Result<(String, PathBuf), NoPathPair> {
     match text.rsplit_once(':') {
         Some((source, target)) if !source.is_empty() && !target.is_empty() => {
             Ok((source.to_owned(), target.into()))
         }
-        _ => Err("it is not SOURCE:DIRECTORY".to_owned()),
+        _ => Err(NoPathPair),
     }
 }
 

@@ -9,7 +9,6 @@
 pub mod arguments;
 mod requests;
 
-use anyhow::anyhow;
 use jiff::Timestamp;
 use serde_json::json;
 
@@ -39,9 +38,7 @@ pub(crate) async fn run(arguments: ManagedArgs) -> anyhow::Result<Ending> {
         ManagedVerb::Schedule { wish, dry_run } => {
             let present = requests.upgrade().await?;
             let version = requests.version().await?;
-            let decision = wish
-                .decide(present.as_ref(), &version, now)
-                .map_err(|why| anyhow!(why))?;
+            let decision = wish.decide(present.as_ref(), &version, now)?;
             let is_changed = match &decision.change {
                 ScheduleDecision::Nothing => false,
                 ScheduleDecision::Create(object) => {
@@ -63,7 +60,7 @@ pub(crate) async fn run(arguments: ManagedArgs) -> anyhow::Result<Ending> {
             ),
             Some(upgrade) => {
                 let version = requests.version().await?;
-                let message = request::cancel(&upgrade, &version).map_err(|why| anyhow!(why))?;
+                let message = request::cancel(&upgrade, &version)?;
                 requests.delete(&upgrade, *dry_run).await?;
                 (message, Vec::new(), !dry_run)
             }

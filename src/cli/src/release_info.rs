@@ -10,7 +10,7 @@ use images::{ImageLocation, Stores};
 use jiff::Timestamp;
 
 use crate::access::{AccessArgs, open};
-use crate::decide::json_template::JsonTemplate;
+use crate::decide::json_template::{JsonTemplate, TemplateError};
 use crate::failure::{Several, Usage};
 use crate::kubeconfig::ClusterArgs;
 use crate::output::{print, print_data};
@@ -214,7 +214,19 @@ async fn parts(stores: &Stores, info: &Info) -> anyhow::Result<Vec<Part>> {
     Ok(parts.into_values().collect())
 }
 
-fn form(text: &str) -> Result<Form, String> {
+/// Why a text is no [`Form`].
+#[derive(Debug, thiserror::Error)]
+enum NoForm {
+    // A field, not the source: clap prints the first error of a chain only.
+    #[error("jsonpath: {error}")]
+    JsonPath { error: TemplateError },
+    #[error("there are no Go templates: take jsonpath=TEMPLATE, or json")]
+    GoTemplate,
+    #[error("it is not json, name, digest, pullspec or jsonpath=TEMPLATE")]
+    Unknown,
+}
+
+fn form(text: &str) -> Result<Form, NoForm> {
     Ok(match text {
         "json" => Form::Json,
         "name" => Form::Name,
@@ -224,16 +236,10 @@ fn form(text: &str) -> Result<Form, String> {
             Some(("jsonpath", template)) => Form::JsonPath(
                 template
                     .parse()
-                    .map_err(|error| format!("jsonpath: {error}"))?,
+                    .map_err(|error| NoForm::JsonPath { error })?,
             ),
-            _ if text.starts_with("go-template") => {
-                return Err("there are no Go templates: take jsonpath=TEMPLATE, or json".to_owned());
-            }
-            _ => {
-                return Err(
-                    "it is not json, name, digest, pullspec or jsonpath=TEMPLATE".to_owned(),
-                );
-            }
+            _ if text.starts_with("go-template") => return Err(NoForm::GoTemplate),
+            _ => return Err(NoForm::Unknown),
         },
     })
 }

@@ -291,13 +291,19 @@ fn tree(files: &Files) -> anyhow::Result<Tree> {
     Ok(tree)
 }
 
-fn named_image(text: &str) -> Result<(String, ImageLocation), String> {
+/// Why a text is no named image.
+#[derive(Debug, thiserror::Error)]
+enum NoNamedImage {
+    #[error("it is not NAME=IMAGE")]
+    NoPair,
+    #[error(transparent)]
+    Image(#[from] images::location::Error),
+}
+
+fn named_image(text: &str) -> Result<(String, ImageLocation), NoNamedImage> {
     let (name, image) = text
         .split_once('=')
         .filter(|(name, _)| !name.is_empty())
-        .ok_or("it is not NAME=IMAGE")?;
-    let image = image
-        .parse::<ImageLocation>()
-        .map_err(|error| error.to_string())?;
-    Ok((name.to_owned(), image))
+        .ok_or(NoNamedImage::NoPair)?;
+    Ok((name.to_owned(), image.parse()?))
 }

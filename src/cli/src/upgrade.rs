@@ -12,7 +12,7 @@ mod requests;
 
 use std::time::Duration;
 
-use anyhow::{anyhow, bail};
+use anyhow::bail;
 use jiff::Timestamp;
 use serde_json::json;
 
@@ -38,8 +38,7 @@ pub(crate) async fn run(arguments: UpgradeArgs) -> anyhow::Result<Ending> {
         UpgradeVerb::Status { details, alerts } => {
             let requests = ClusterRequests::new(access)?;
             let snapshot = requests.snapshot(alerts.as_deref()).await?;
-            let status =
-                UpgradeStatus::new(&snapshot, Timestamp::now()).map_err(|why| anyhow!(why))?;
+            let status = UpgradeStatus::new(&snapshot, Timestamp::now())?;
             // Of a cluster at rest they are not needed.
             if let Some(why) = snapshot.alerts_unread.filter(|_| status.is_updating) {
                 warn(&format!("alerts are not known: {why}"));
@@ -64,7 +63,7 @@ pub(crate) async fn run(arguments: UpgradeArgs) -> anyhow::Result<Ending> {
                 accept: accept.iter().cloned().collect(),
                 quiet: *quiet,
             };
-            wish.check().map_err(Usage)?;
+            wish.check().map_err(Usage::of)?;
             let requests = ClusterRequests::new(access)?;
             let object = requests.version().await?;
             let precheck = match requests.alerts(alerts.as_deref()).await {
@@ -100,15 +99,14 @@ pub(crate) async fn run(arguments: UpgradeArgs) -> anyhow::Result<Ending> {
             requests.check_accept_risks().await?;
             let object = requests.version().await?;
             let decided = request::accept(VersionView(&object), risks, *replace, *clear);
-            apply(&arguments, &requests, decided.map_err(Usage)?).await
+            apply(&arguments, &requests, decided.map_err(Usage::of)?).await
         }
         UpgradeVerb::Timeline { svg } => {
             if svg.is_some() && access.output.is_some() {
                 bail!(Usage("-o cannot be used with --svg".to_owned()));
             }
             let inputs = ClusterRequests::new(access)?.timeline().await?;
-            let timeline =
-                UpdateTimeline::new(&inputs, Timestamp::now()).map_err(|why| anyhow!(why))?;
+            let timeline = UpdateTimeline::new(&inputs, Timestamp::now())?;
             match svg {
                 Some(path) => print_or_write(path, &timeline.svg())?,
                 None => show(access.output, &timeline, || timeline.text())?,
@@ -150,7 +148,7 @@ async fn check(arguments: &UpgradeArgs, options: &PreflightArgs) -> anyhow::Resu
 async fn update(arguments: &UpgradeArgs) -> anyhow::Result<Ending> {
     let wish = arguments.wish();
     // Options that contradict each other cost no request.
-    wish.check().map_err(Usage)?;
+    wish.check().map_err(Usage::of)?;
     if wish.is_any() {
         return change(arguments, |version| wish.decide(version)).await;
     }

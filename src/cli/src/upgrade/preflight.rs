@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::arguments::PreflightArgs;
 use super::requests::ClusterRequests;
 use crate::decide::object::ClusterObject;
-use crate::decide::upgrade::request::{UpgradeDecision, check_image};
+use crate::decide::upgrade::request::{ImageRefused, UpgradeDecision, check_image};
 use crate::failure::{Ending, Usage};
 use crate::kubeconfig::ClusterArgs;
 use crate::output::show;
@@ -31,30 +31,44 @@ pub(super) enum PreflightWish {
     Clear,
 }
 
+/// Why options are refused.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum PreflightRefused {
+    // The sentence has the whole cause: it is no source.
+    #[error("--to must be a semantic version: {error}")]
+    NoVersion { error: release::version::Error },
+    #[error(transparent)]
+    Image(#[from] ImageRefused),
+    #[error("--to-image must name the image by its digest")]
+    NoDigest,
+    #[error("only one of --to or --to-image may be provided")]
+    VersionAndImage,
+    #[error("--clear may not be specified with --to or --to-image")]
+    ClearWithTarget,
+}
+
 impl PreflightWish {
     /// Reads the options.
     ///
     /// # Errors
     /// The option that cannot be, before the cluster is read.
-    pub(super) fn of(arguments: &PreflightArgs) -> Result<Self, String> {
+    pub(super) fn of(arguments: &PreflightArgs) -> Result<Self, PreflightRefused> {
         match (&arguments.to, &arguments.to_image, arguments.clear) {
             (None, None, false) => Ok(Self::Look),
             (None, None, true) => Ok(Self::Clear),
             (Some(to), None, false) => match to.parse::<Version>() {
                 Ok(_) => Ok(Self::Check(to.clone())),
-                Err(error) => Err(format!("--to must be a semantic version: {error}")),
+                Err(error) => Err(PreflightRefused::NoVersion { error }),
             },
             (None, Some(image), false) => {
                 check_image(image)?;
                 if !image.contains('@') {
-                    return Err("--to-image must name the image by its digest".to_owned());
+                    return Err(PreflightRefused::NoDigest);
                 }
                 Ok(Self::Check(image.clone()))
             }
-            (Some(_), Some(_), _) => {
-                Err("only one of --to or --to-image may be provided".to_owned())
-            }
-            (_, _, true) => Err("--clear may not be specified with --to or --to-image".to_owned()),
+            (Some(_), Some(_), _) => Err(PreflightRefused::VersionAndImage),
+            (_, _, true) => Err(PreflightRefused::ClearWithTarget),
         }
     }
 
@@ -206,7 +220,7 @@ fn text(record: &PreflightRecord) -> String {
 
 /// Refuses options before the cluster is read.
 pub(super) fn wish(arguments: &PreflightArgs) -> anyhow::Result<PreflightWish> {
-    Ok(PreflightWish::of(arguments).map_err(Usage)?)
+    Ok(PreflightWish::of(arguments).map_err(Usage::of)?)
 }
 
 #[cfg(test)]
@@ -252,12 +266,13 @@ mod tests {
                 failed("--to-image must name the image by its digest"),
             ),
         ] {
-            assert_eq!(PreflightWish::of(&options), expected);
+            let wish = PreflightWish::of(&options).map_err(|error| error.to_string());
+            assert_eq!(wish, expected);
         }
         let error = PreflightWish::of(&arguments(Some("4.x"), None, false)).unwrap_err();
-        assert!(
-            error.starts_with("--to must be a semantic version"),
-            "{error}"
+        assert_eq!(
+            Usage::of(error).to_string(),
+            "--to must be a semantic version: \"4.x\" is no semantic version"
         );
     }
 

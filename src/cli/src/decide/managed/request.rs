@@ -58,6 +58,43 @@ pub(crate) struct Scheduled {
     pub(crate) warnings: Vec<String>,
 }
 
+/// Why an upgrade is not scheduled.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ScheduleRefused {
+    #[error("--at {at} is in the past")]
+    PastTime { at: Timestamp },
+    #[error("--after is in the past")]
+    NegativeDelay,
+    #[error("--after is too far away")]
+    DelayTooLong,
+    #[error("ClusterVersion has no channel: name one with --channel")]
+    NoChannel,
+    #[error("the upgrade before is being withdrawn: try again when it is gone")]
+    OtherWithdrawn,
+    #[error("the upgrade to {version} has changed the cluster: wait until it is done")]
+    OtherCommenced { version: String },
+    #[error(
+        "the upgrade to {version} is {phase} already: `slipway managed cancel` removes it, then \
+         schedule it anew"
+    )]
+    Over {
+        version: String,
+        phase: UpgradePhase,
+    },
+}
+
+/// Why an upgrade is not withdrawn.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CancelRefused {
+    #[error("the upgrade is being withdrawn already")]
+    Withdrawn,
+    #[error(
+        "the upgrade to {version} has changed the cluster, and there is no way back: wait until it \
+         is done"
+    )]
+    Commenced { version: String },
+}
+
 impl ScheduleWish {
     /// Decides what is changed.
     ///
@@ -68,23 +105,23 @@ impl ScheduleWish {
         present: Option<&UpgradeConfig>,
         version: &ClusterVersion,
         now: Timestamp,
-    ) -> Result<Scheduled, String> {
+    ) -> Result<Scheduled, ScheduleRefused> {
         let to = self.to.to_string();
         let at = match (self.at, self.after) {
-            (Some(at), _) if at < now => return Err(format!("--at {at} is in the past")),
+            (Some(at), _) if at < now => return Err(ScheduleRefused::PastTime { at }),
             (_, Some(after)) if after.is_negative() => {
-                return Err("--after is in the past".to_owned());
+                return Err(ScheduleRefused::NegativeDelay);
             }
             (Some(at), _) => at,
             (None, Some(after)) => now
                 .checked_add(after)
-                .map_err(|_| "--after is too far away".to_owned())?,
+                .map_err(|_| ScheduleRefused::DelayTooLong)?,
             (None, None) => now,
         };
         let at = Timestamp::from_second(at.as_second()).unwrap_or(at);
         let channel = self.channel.as_deref().unwrap_or(&version.spec.channel);
         if channel.is_empty() {
-            return Err("ClusterVersion has no channel: name one with --channel".to_owned());
+            return Err(ScheduleRefused::NoChannel);
         }
         let mut warnings = Vec::new();
         if let Some(present) = present {
@@ -143,39 +180,40 @@ impl ScheduleWish {
 ///
 /// # Errors
 /// The refusal.
-pub(crate) fn cancel(upgrade: &UpgradeConfig, version: &ClusterVersion) -> Result<String, String> {
+pub(crate) fn cancel(
+    upgrade: &UpgradeConfig,
+    version: &ClusterVersion,
+) -> Result<String, CancelRefused> {
     if upgrade.metadata.deletion_timestamp.is_some() {
-        return Err("the upgrade is being withdrawn already".to_owned());
+        return Err(CancelRefused::Withdrawn);
     }
     if let Some(begun) = begun(upgrade, version) {
-        return Err(format!(
-            "the upgrade to {} has changed the cluster, and there is no way back: wait until it \
-             is done",
-            begun.version
-        ));
+        let version = begun.version.clone();
+        return Err(CancelRefused::Commenced { version });
     }
     let to = &upgrade.spec.desired.version;
     Ok(format!("Withdrew the upgrade to {to}\n"))
 }
 
 /// What speaks against another request.
-fn refuse(present: &UpgradeConfig, version: &ClusterVersion, to: &str) -> Result<(), String> {
+fn refuse(
+    present: &UpgradeConfig,
+    version: &ClusterVersion,
+    to: &str,
+) -> Result<(), ScheduleRefused> {
     if present.metadata.deletion_timestamp.is_some() {
-        return Err("the upgrade before is being withdrawn: try again when it is gone".to_owned());
+        return Err(ScheduleRefused::OtherWithdrawn);
     }
     if let Some(begun) = begun(present, version) {
-        return Err(format!(
-            "the upgrade to {} has changed the cluster: wait until it is done",
-            begun.version
-        ));
+        let version = begun.version.clone();
+        return Err(ScheduleRefused::OtherCommenced { version });
     }
     let over = entries(present).find(|entry| entry.version == to && is_over(entry));
     match over {
-        Some(over) => Err(format!(
-            "the upgrade to {to} is {} already: `slipway managed cancel` removes it, then \
-             schedule it anew",
-            over.phase
-        )),
+        Some(over) => Err(ScheduleRefused::Over {
+            version: to.to_owned(),
+            phase: over.phase.clone(),
+        }),
         None => Ok(()),
     }
 }
@@ -277,10 +315,10 @@ mod tests {
             "Scheduled an upgrade to 4.16.4 at 2027-01-15T10:00:00Z\n"
         );
         let why = wanted.decide(None, &version("", ""), NOW).unwrap_err();
-        assert!(why.contains("--channel"), "{why}");
+        assert!(why.to_string().contains("--channel"), "{why}");
         let past = wish("--to 4.16.4 --at 2027-01-15T07:59:59Z");
         let why = past.decide(None, &cluster, NOW).unwrap_err();
-        assert_eq!(why, "--at 2027-01-15T07:59:59Z is in the past");
+        assert_eq!(why.to_string(), "--at 2027-01-15T07:59:59Z is in the past");
     }
 
     #[test]
@@ -311,6 +349,7 @@ mod tests {
         let open = present("Upgrading", "False");
         let other = wish("--to 4.16.5");
         let why = other.decide(Some(&commenced), &cluster, NOW).unwrap_err();
+        let why = why.to_string();
         assert!(why.contains("4.16.4 has changed the cluster"), "{why}");
         assert!(cancel(&commenced, &cluster).is_err());
         // ClusterVersion knows it before the condition does.
@@ -320,6 +359,6 @@ mod tests {
         let again = wish("--to 4.16.4 --after 1h");
         let failed = present("Failed", "False");
         let why = again.decide(Some(&failed), &cluster, NOW).unwrap_err();
-        assert!(why.contains("is Failed already"), "{why}");
+        assert!(why.to_string().contains("is Failed already"), "{why}");
     }
 }

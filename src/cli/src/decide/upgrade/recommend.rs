@@ -32,15 +32,23 @@ pub(crate) struct RecommendWish {
     pub(crate) quiet: bool,
 }
 
+/// Options that make no sense together.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum RecommendRefused {
+    #[error("--quiet can only be set when --version is set")]
+    QuietWithoutVersion,
+    #[error("when --version is set, --show-outdated-releases is unnecessary")]
+    OutdatedWithVersion,
+}
+
 impl RecommendWish {
     /// What is wrong before the cluster is read: options that make no sense together.
-    pub(crate) fn check(&self) -> Result<(), String> {
+    pub(crate) fn check(&self) -> Result<(), RecommendRefused> {
         if self.version.is_none() && self.quiet {
-            return Err("--quiet can only be set when --version is set".to_owned());
+            return Err(RecommendRefused::QuietWithoutVersion);
         }
         if self.version.is_some() && self.show_outdated {
-            let why = "when --version is set, --show-outdated-releases is unnecessary";
-            return Err(why.to_owned());
+            return Err(RecommendRefused::OutdatedWithVersion);
         }
         Ok(())
     }

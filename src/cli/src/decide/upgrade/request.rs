@@ -2,16 +2,21 @@
 //! request of its own.
 //!
 //! - `spec`: channel, accepted risks, and the way back
+//! - `refusal`: why a request is refused
 
+mod refusal;
 mod spec;
 
+use std::str::FromStr;
+
+use images::ImageLocation;
 use release::Version;
 use serde_json::{Value, json};
 
+use self::refusal::{AdverseKind, AdverseState, UpdateRefused};
 pub(crate) use self::spec::{accept, channel, rollback};
-use super::version::{OfferedUpdate, VersionView};
+use super::version::{Caution, OfferedUpdate, VersionView};
 use crate::decide::blocks::newest_first;
-use crate::decide::object::ObjectCondition;
 
 /// The requested update.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -49,25 +54,20 @@ impl UpgradeDecision {
 }
 
 /// Why a request is refused, and what was to be warned of before the refusal.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) struct UpgradeRefusal {
     pub(crate) warnings: Vec<String>,
-    pub(crate) why: String,
+    pub(crate) why: UpdateRefused,
 }
 
-impl From<String> for UpgradeRefusal {
-    fn from(why: String) -> Self {
+impl From<UpdateRefused> for UpgradeRefusal {
+    fn from(why: UpdateRefused) -> Self {
         Self {
             warnings: Vec::new(),
             why,
         }
     }
 }
-
-/// Refusal of an image by tag, in the words of `oc`.
-const BY_TAG: &str = "--to-image must be a by-digest pull spec, unless --force is also set, because release images that are not accessed via digest cannot be verified by the cluster.  Even when --force is set, using tags is not recommended, although we continue to allow it for backwards compatibility";
-
-const WITH_WARNINGS: &str = "If you want to upgrade anyway, use --allow-upgrade-with-warnings.";
 
 impl UpgradeWish {
     /// Whether a change is requested; else the summary is shown.
@@ -81,36 +81,32 @@ impl UpgradeWish {
 
     /// What is wrong before the cluster is read: options that contradict each other, or that are
     /// no version or image.
-    pub(crate) fn check(&self) -> Result<Vec<String>, String> {
+    pub(crate) fn check(&self) -> Result<Vec<String>, UpdateRefused> {
         let targets = [self.to.is_some(), self.to_image.is_some(), self.to_latest];
         let has_target = targets.contains(&true);
         if self.clear && (has_target || self.to_multi_arch) {
-            return Err("--clear may not be specified with any other flags".to_owned());
+            return Err(UpdateRefused::ClearWithOthers);
         }
         if self.to_multi_arch && has_target {
-            return Err(
-                "--to-multi-arch may not be used with --to, --to-image, or --to-latest".to_owned(),
-            );
+            return Err(UpdateRefused::MultiArchWithTarget);
         }
         if self.to.is_some() && self.to_image.is_some() {
-            return Err("only one of --to or --to-image may be provided".to_owned());
+            return Err(UpdateRefused::VersionAndImage);
         }
         if self.to_latest && (self.to.is_some() || self.to_image.is_some()) {
-            return Err("--to-latest may not be used with --to or --to-image".to_owned());
+            return Err(UpdateRefused::LatestWithTarget);
         }
         if let Some(to) = &self.to
             && let Err(error) = to.parse::<Version>()
         {
-            return Err(format!(
-                "--to must be a semantic version (e.g. 4.0.1 or 4.1.0-nightly-20181104): {error}"
-            ));
+            return Err(UpdateRefused::NoVersion { error });
         }
         let mut warnings = Vec::new();
         if let Some(image) = &self.to_image {
             check_image(image)?;
             if !image.contains('@') {
                 if !self.force {
-                    return Err(BY_TAG.to_owned());
+                    return Err(UpdateRefused::ByTag);
                 }
                 warnings.push("Using by-tag pull specs is dangerous, and while we still allow it in combination with --force for backward compatibility, it would be much safer to pass a by-digest pull spec instead".to_owned());
             }
@@ -152,7 +148,7 @@ impl UpgradeWish {
         &self,
         version: VersionView<'_>,
         warnings: &mut Vec<String>,
-    ) -> Result<UpgradeDecision, String> {
+    ) -> Result<UpgradeDecision, UpdateRefused> {
         if let Some(decision) = self.already(version) {
             return Ok(decision);
         }
@@ -184,7 +180,7 @@ impl UpgradeWish {
         &self,
         version: VersionView<'_>,
         warnings: &mut Vec<String>,
-    ) -> Result<UpgradeDecision, String> {
+    ) -> Result<UpgradeDecision, UpdateRefused> {
         if version.0.text("/status/desired/architecture") == "Multi" {
             let message = "info: Update to multi cluster architecture has already been requested\n";
             return Ok(UpgradeDecision::nothing(message.to_owned()));
@@ -228,7 +224,7 @@ impl UpgradeWish {
         &self,
         version: VersionView<'_>,
         warnings: &mut Vec<String>,
-    ) -> Result<Found, String> {
+    ) -> Result<Found, UpdateRefused> {
         let (available, conditional) = (version.available(), version.conditional());
         if self.to_latest {
             let mut candidates = available.clone();
@@ -250,21 +246,10 @@ impl UpgradeWish {
         }
         if let Some(found) = self.find(&conditional) {
             if !self.allow_not_recommended {
-                let caution = found.caution.as_ref();
-                let (status, reason, message) = caution.map_or(("Unknown", "", ""), |caution| {
-                    (
-                        caution.recommended.as_str(),
-                        caution.reason.as_str(),
-                        caution.message.as_str(),
-                    )
+                return Err(UpdateRefused::NotRecommended {
+                    version: found.version,
+                    caution: found.caution.unwrap_or_else(Caution::unknown),
                 });
-                return Err(format!(
-                    "the update {} is not one of the recommended updates, but is available as a conditional update. \
-                     To accept the Recommended={status} risk and to proceed with update use --allow-not-recommended.\n  \
-                     Reason: {reason}\n  Message: {}\n",
-                    found.version,
-                    message.replace('\n', "\n  ")
-                ));
             }
             warnings.extend(not_recommended(&found));
             return Ok(Found::Update(found));
@@ -309,85 +294,67 @@ impl UpgradeWish {
         version: VersionView<'_>,
         available: &[OfferedUpdate],
         conditional: &[OfferedUpdate],
-    ) -> String {
+    ) -> UpdateRefused {
         if let Some(retrieved) = version
             .condition("RetrievedUpdates")
             .filter(|found| !found.is_true())
         {
-            return format!(
-                "cannot refresh available updates:\n  Reason: {}\n  Message: {}\n\nspecify --to-image to continue with the update.",
-                retrieved.reason,
-                retrieved.message.replace('\n', "\n  ")
-            );
-        }
-        let mut names: Vec<&str> = available
-            .iter()
-            .map(|update| update.version.as_str())
-            .collect();
-        if self.allow_not_recommended {
-            names.extend(conditional.iter().map(|update| update.version.as_str()));
-            names.sort_by(|one, other| newest_first(one, other));
-        }
-        if names.is_empty() {
-            let kind = if self.allow_not_recommended {
-                "no recommended or conditional updates"
-            } else {
-                "no recommended updates"
+            return UpdateRefused::NotRefreshed {
+                reason: retrieved.reason.to_owned(),
+                message: retrieved.message.to_owned(),
             };
-            return format!(
-                "{kind}, specify --to-image to continue with the update or wait for new updates to be available."
-            );
+        }
+        let allow_conditional = self.allow_not_recommended;
+        let version_of = |update: &OfferedUpdate| update.version.clone();
+        let mut targets: Vec<String> = available.iter().map(version_of).collect();
+        if allow_conditional {
+            targets.extend(conditional.iter().map(version_of));
+            targets.sort_by(|one, other| newest_first(one, other));
+        }
+        if targets.is_empty() {
+            return UpdateRefused::NoUpdates { allow_conditional };
         }
         let option = if self.to_image.is_some() {
             "--allow-explicit-upgrade"
         } else {
             "--to-image"
         };
-        format!(
-            "the update is not one of the possible targets: {}. specify {option} to continue with the update.",
-            names.join(", ")
-        )
+        UpdateRefused::NoTarget { targets, option }
     }
 
     /// States of the cluster that speak against any update, all of them.
-    fn guard(&self, version: VersionView<'_>, warnings: &mut Vec<String>) -> Result<(), String> {
-        let desired = version.desired_version();
+    fn guard(
+        &self,
+        version: VersionView<'_>,
+        warnings: &mut Vec<String>,
+    ) -> Result<(), UpdateRefused> {
+        let failing = AdverseKind::Failing {
+            version: version.desired_version().to_owned(),
+        };
         let guards = [
-            (
-                "Invalid",
-                "the cluster version object is invalid, you must correct the invalid state first:"
-                    .to_owned(),
-            ),
-            (
-                "Failing",
-                format!("the cluster is experiencing an error reconciling {desired:?}:"),
-            ),
-            (
-                "Progressing",
-                "the cluster is already upgrading:".to_owned(),
-            ),
+            ("Invalid", AdverseKind::Invalid),
+            ("Failing", failing),
+            ("Progressing", AdverseKind::Progressing),
         ];
-        let found = guards.into_iter().filter_map(|(kind, text)| {
-            let condition = version.condition(kind).filter(ObjectCondition::is_true)?;
-            let message = condition.message.replace('\n', "\n  ");
-            Some(format!(
-                "{text}\n\n  Reason: {}\n  Message: {message}",
-                condition.reason
-            ))
+        let states = guards.into_iter().filter_map(|(condition, kind)| {
+            let found = version.condition(condition)?;
+            found.is_true().then(|| AdverseState {
+                kind,
+                reason: found.reason.to_owned(),
+                message: found.message.to_owned(),
+            })
         });
-        let found: Vec<String> = found.collect();
-        if found.is_empty() {
+        let states: Vec<AdverseState> = states.collect();
+        if states.is_empty() {
             return Ok(());
         }
-        if self.allow_upgrade_with_warnings {
-            warnings.extend(
-                found
-                    .into_iter()
-                    .map(|text| format!("--allow-upgrade-with-warnings is bypassing: {text}")),
-            );
-            return Ok(());
+        if !self.allow_upgrade_with_warnings {
+            return Err(UpdateRefused::States { states });
         }
-        Err(format!("{}\n\n{WITH_WARNINGS}", found.join("\n\n")))
+        let bypassed =
+            |state: &AdverseState| format!("--allow-upgrade-with-warnings is bypassing: {state}");
+        warnings.extend(states.iter().map(bypassed));
+        Ok(())
     }
 }
 
@@ -425,22 +392,35 @@ fn not_recommended(update: &OfferedUpdate) -> Option<String> {
     ))
 }
 
+/// Why the value of `--to-image` is refused.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ImageRefused {
+    #[error("--to-image must be a valid image pull spec: no registry or repository specified")]
+    NoRepository,
+    #[error(
+        "--to-image must be a valid image pull spec: you must specify an image by digest or by tag"
+    )]
+    NeitherDigestNorTag,
+    #[error("--to-image must be a valid image pull spec: {error}")]
+    NoImage {
+        error: <ImageLocation as FromStr>::Err,
+    },
+}
+
 /// Refuses what is no pull spec.
-pub(crate) fn check_image(image: &str) -> Result<(), String> {
-    let failed = |why: &str| Err(format!("--to-image must be a valid image pull spec: {why}"));
+pub(crate) fn check_image(image: &str) -> Result<(), ImageRefused> {
     let name = image.split('@').next().unwrap_or_default();
-    let Some((registry, rest)) = name.split_once('/') else {
-        return failed("no registry or repository specified");
+    let parts = name.split_once('/');
+    let parts = parts.filter(|(registry, rest)| !registry.is_empty() && !rest.is_empty());
+    let Some((_, rest)) = parts else {
+        return Err(ImageRefused::NoRepository);
     };
-    if registry.is_empty() || rest.is_empty() {
-        return failed("no registry or repository specified");
-    }
     if !image.contains('@') && !rest.rsplit('/').next().unwrap_or_default().contains(':') {
-        return failed("you must specify an image by digest or by tag");
+        return Err(ImageRefused::NeitherDigestNorTag);
     }
-    match image.parse::<images::ImageLocation>() {
+    match image.parse::<ImageLocation>() {
         Ok(_) => Ok(()),
-        Err(error) => failed(&error.to_string()),
+        Err(error) => Err(ImageRefused::NoImage { error }),
     }
 }
 

@@ -19,6 +19,7 @@ mod target;
 mod verdict;
 
 use api::machineconfiguration::label::role;
+use chassis::report::Chain;
 use jiff::Timestamp;
 use release::progress::ProgressRecord;
 use serde::Serialize;
@@ -27,7 +28,7 @@ use serde_json::Value;
 use self::control_plane::{ControlPlaneView, operator_table};
 use self::ends::UpdateEnds;
 use self::health::{HealthInsight, health_details, health_table, insights};
-use self::nodes::{NodesByPool, PoolUpgradeView, node_table, pool_table};
+use self::nodes::{NodesByPool, PoolUpgradeView, UnreadObject, node_table, pool_table};
 use self::verdict::verdict;
 use super::version::VersionView;
 use crate::decide::object::ClusterObject;
@@ -76,6 +77,23 @@ pub(crate) struct ClusterSnapshot {
     pub(crate) unread: Vec<String>,
 }
 
+/// What a view of an update needs, and the objects of the cluster lack.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum IncompleteSnapshot {
+    #[error("ClusterVersion version: status.conditions: there is no condition Progressing")]
+    NoProgressing,
+    #[error("ClusterVersion version: status.history is empty")]
+    NoHistory,
+    #[error("ClusterVersion version: status.history[0].startedTime is missing")]
+    NoStart,
+    #[error("ClusterVersion version: status.history has the installation only, and no update")]
+    NoUpdate,
+    #[error("there are no ClusterOperators: how far the update is, is not known")]
+    NoOperators,
+    #[error(transparent)]
+    Unread(#[from] UnreadObject),
+}
+
 /// The whole status.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -100,16 +118,20 @@ impl UpgradeStatus {
     ///
     /// # Errors
     /// What of it is missing.
-    pub(crate) fn new(cluster: &ClusterSnapshot, now: Timestamp) -> Result<Self, String> {
+    pub(crate) fn new(
+        cluster: &ClusterSnapshot,
+        now: Timestamp,
+    ) -> Result<Self, IncompleteSnapshot> {
         let version = VersionView(&cluster.version);
-        let progressing = version.condition("Progressing").ok_or(
-            "ClusterVersion version: status.conditions: there is no condition Progressing",
-        )?;
+        let progressing = version
+            .condition("Progressing")
+            .ok_or(IncompleteSnapshot::NoProgressing)?;
         let NodesByPool {
             pools,
             faults,
             unread,
         } = NodesByPool::new(cluster, now);
+        let unread = unread.iter().map(|object| Chain(object).to_string());
         let unread: Vec<String> = cluster.unread.iter().cloned().chain(unread).collect();
         let is_rolled = |pool: &PoolUpgradeView| {
             pool.is_control_plane || pool.total == 0 || pool.updated == pool.total
@@ -129,9 +151,7 @@ impl UpgradeStatus {
             });
         }
         if cluster.operators.is_empty() && is_known {
-            return Err(
-                "there are no ClusterOperators: how far the update is, is not known".into(),
-            );
+            return Err(IncompleteSnapshot::NoOperators);
         }
         let control_plane = ControlPlaneView::new(cluster, now)?;
         let health = insights(cluster, &control_plane, (&pools, &faults), now);

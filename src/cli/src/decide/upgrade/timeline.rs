@@ -13,10 +13,10 @@ mod picture;
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
-use super::status::ClusterSnapshot;
 use super::status::control_plane::ControlPlaneView;
 use super::status::ends::UpdateEnds;
 use super::status::nodes::{NodesByPool, PoolUpgradeView};
+use super::status::{ClusterSnapshot, IncompleteSnapshot};
 use crate::decide::blocks::{columns, duration};
 use crate::decide::object::{ClusterObject, text, time};
 
@@ -137,20 +137,16 @@ impl UpdateTimeline {
     ///
     /// # Errors
     /// There was none, or a field of it is missing.
-    pub(crate) fn new(inputs: &TimelineInputs, now: Timestamp) -> Result<Self, String> {
+    pub(crate) fn new(inputs: &TimelineInputs, now: Timestamp) -> Result<Self, IncompleteSnapshot> {
         let cluster = &inputs.cluster;
         let history = cluster.version.list("/status/history");
         let [last, before @ ..] = history else {
-            return Err("ClusterVersion version: status.history is empty".to_owned());
+            return Err(IncompleteSnapshot::NoHistory);
         };
         if before.is_empty() {
-            return Err(
-                "ClusterVersion version: status.history has the installation only, and no update"
-                    .to_owned(),
-            );
+            return Err(IncompleteSnapshot::NoUpdate);
         }
-        let started = time(last, "/startedTime")
-            .ok_or("ClusterVersion version: status.history[0].startedTime is missing")?;
+        let started = time(last, "/startedTime").ok_or(IncompleteSnapshot::NoStart)?;
         let to = text(last, "/version").to_owned();
         let is_completed = |entry: &&serde_json::Value| text(entry, "/state") == "Completed";
         let from = before.iter().find(is_completed).or_else(|| before.first());
@@ -158,7 +154,7 @@ impl UpdateTimeline {
 
         let NodesByPool { pools, unread, .. } = NodesByPool::new(cluster, now);
         if let Some(unread) = unread.into_iter().next() {
-            return Err(unread);
+            return Err(unread.into());
         }
         let mut groups = lanes::operators(cluster, &to, started);
         let (nodes, mut without_records) = lanes::nodes(inputs, &pools, started);

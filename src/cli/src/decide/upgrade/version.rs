@@ -26,6 +26,17 @@ pub(crate) struct Caution {
     pub(crate) message: String,
 }
 
+impl Caution {
+    /// Without the condition `Recommended`.
+    pub(crate) fn unknown() -> Self {
+        Self {
+            recommended: "Unknown".to_owned(),
+            reason: String::new(),
+            message: String::new(),
+        }
+    }
+}
+
 /// ClusterVersion.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct VersionView<'a>(pub(crate) &'a ClusterObject);
@@ -73,11 +84,7 @@ impl<'a> VersionView<'a> {
                     reason: found.reason.to_owned(),
                     message: found.message.to_owned(),
                 },
-                None => Caution {
-                    recommended: "Unknown".to_owned(),
-                    reason: String::new(),
-                    message: String::new(),
-                },
+                None => Caution::unknown(),
             };
             Some(offered(update.get("release")?, Some(caution)))
         });

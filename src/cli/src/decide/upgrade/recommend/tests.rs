@@ -189,7 +189,7 @@ fn options_that_make_no_sense_together_are_refused() {
         ..RecommendWish::default()
     };
     assert_eq!(
-        quiet.check().unwrap_err(),
+        quiet.check().unwrap_err().to_string(),
         "--quiet can only be set when --version is set"
     );
     let mut outdated = wish("4.1.3", &[]);
@@ -197,7 +197,7 @@ fn options_that_make_no_sense_together_are_refused() {
     outdated.show_outdated = true;
     let error = outdated.check().unwrap_err();
     assert_eq!(
-        error,
+        error.to_string(),
         "when --version is set, --show-outdated-releases is unnecessary"
     );
 }

@@ -4,6 +4,7 @@ use release::Version;
 use release::metadata::ROLLBACK_FROM;
 use serde_json::{Value, json};
 
+use super::refusal::UpdateRefused;
 use super::{UpgradeDecision, patch};
 use crate::decide::object::text;
 use crate::decide::upgrade::version::VersionView;
@@ -16,7 +17,7 @@ pub(crate) fn channel(
     version: VersionView<'_>,
     channel: &str,
     is_explicit: bool,
-) -> Result<UpgradeDecision, String> {
+) -> Result<UpgradeDecision, UpdateRefused> {
     let present = version.0.text("/spec/channel");
     if present == channel {
         let message = if channel.is_empty() {
@@ -34,16 +35,17 @@ pub(crate) fn channel(
         }
     } else if channel.is_empty() {
         if available.contains(&present) && !is_explicit {
-            return Err("you are requesting to clear the update channel. The current channel is one of the available channels, you must pass --allow-explicit-channel to continue".to_owned());
+            return Err(UpdateRefused::ChannelCleared);
         }
         warnings.push(format!("Clearing channel {present:?}; cluster will no longer request available update recommendations."));
     } else if !available.contains(&channel) {
-        let list = available.join(", ");
         if !is_explicit {
-            return Err(format!(
-                "the requested channel {channel:?} is not one of the available channels ({list}), you must pass --allow-explicit-channel to continue"
-            ));
+            return Err(UpdateRefused::ForeignChannel {
+                channel: channel.to_owned(),
+                available: available.into_iter().map(str::to_owned).collect(),
+            });
         }
+        let list = available.join(", ");
         warnings.push(format!("The requested channel {channel:?} is not one of the available channels ({list}). You have used --allow-explicit-channel to proceed anyway. Setting the update channel to {channel:?}."));
     }
     Ok(UpgradeDecision {
@@ -62,29 +64,26 @@ pub(crate) fn accept(
     names: &[String],
     is_replaced: bool,
     is_cleared: bool,
-) -> Result<UpgradeDecision, String> {
+) -> Result<UpgradeDecision, UpdateRefused> {
     if is_cleared && (is_replaced || !names.is_empty()) {
-        return Err("--clear is mutually exclusive with --replace and with risks".to_owned());
+        return Err(UpdateRefused::ClearWithRisks);
     }
     if !is_cleared && names.is_empty() {
-        return Err("no risks are named".to_owned());
+        return Err(UpdateRefused::NoRisks);
     }
     let (mut added, mut removed) = (Vec::new(), Vec::new());
-    for name in names {
+    for name in names.iter().cloned() {
         match name.strip_suffix('-') {
-            Some("") => return Err(format!("illegal risk {name:?}")),
-            None if name.is_empty() => return Err(format!("illegal risk {name:?}")),
-            Some(_) if is_replaced => {
-                return Err(format!(
-                    "the risk {name:?} with suffix \"-\" is not allowed with --replace"
-                ));
-            }
+            Some("") => return Err(UpdateRefused::IllegalRisk { name }),
+            None if name.is_empty() => return Err(UpdateRefused::IllegalRisk { name }),
+            Some(_) if is_replaced => return Err(UpdateRefused::RemovedByReplace { name }),
             Some(name) => removed.push(name.to_owned()),
-            None => added.push(name.clone()),
+            None => added.push(name),
         }
     }
-    if let Some(both) = added.iter().find(|name| removed.contains(name)) {
-        return Err(format!("found conflicting risks: {both:?} and \"{both}-\""));
+    if let Some(name) = added.iter().find(|name| removed.contains(name)) {
+        let name = name.clone();
+        return Err(UpdateRefused::ConflictingRisks { name });
     }
     let present = version.0.list("/spec/desiredUpdate/acceptRisks").iter();
     let present: Vec<String> = present.map(|risk| text(risk, "/name").to_owned()).collect();
@@ -124,48 +123,40 @@ pub(crate) fn accept(
 pub(crate) fn rollback(
     version: VersionView<'_>,
     allow_minor: bool,
-) -> Result<UpgradeDecision, String> {
+) -> Result<UpgradeDecision, UpdateRefused> {
     let desired = version.desired_version();
     let history = version.0.list("/status/history");
     let is_other = |entry: &&Value| text(entry, "/image") != version.desired_image();
     let Some(previous) = history.iter().find(is_other) else {
-        return Err("no previous version found in ClusterVersion's history".to_owned());
+        return Err(UpdateRefused::NoPrevious);
     };
-    let to = text(previous, "/version");
+    let (from, to) = (desired.to_owned(), text(previous, "/version").to_owned());
     let parse = |text: &str| {
         text.parse::<Version>()
-            .map_err(|error| format!("cannot compare versions: {error}"))
+            .map_err(|error| UpdateRefused::Incomparable { error })
     };
-    let (from, target) = (parse(desired)?, parse(to)?);
-    if target >= from {
-        return Err(format!(
-            "previous version {to} is not lower than the current version {desired}"
-        ));
+    let (current, target) = (parse(&from)?, parse(&to)?);
+    if target >= current {
+        return Err(UpdateRefused::NotLower { from, to });
     }
-    if target.minor().0 != from.minor().0 {
-        return Err(format!(
-            "{to} is another major release than {desired}: that is not rolled back"
-        ));
+    if target.minor().0 != current.minor().0 {
+        return Err(UpdateRefused::OtherMajor { from, to });
     }
     let mut warnings = Vec::new();
-    if target.minor() != from.minor() {
+    if target.minor() != current.minor() {
         if !allow_minor {
-            return Err(format!(
-                "{to} is not the same minor release as {desired}, you must pass --allow-minor to \
-                 continue; the cluster refuses it unless {ROLLBACK_FROM} of {to} lists {desired}"
-            ));
+            return Err(UpdateRefused::OtherMinor { from, to });
         }
         warnings.push(format!("The cluster refuses to return to {to} unless {ROLLBACK_FROM} in its metadata lists {desired}; the condition ReleaseAccepted says so."));
     }
     match version.condition("Progressing") {
         Some(progressing) if progressing.status == "False" => {}
         Some(progressing) => {
-            return Err(format!(
-                "unable to rollback while an update is in progress: {}",
-                progressing.message
-            ));
+            return Err(UpdateRefused::InProgress {
+                message: progressing.message.to_owned(),
+            });
         }
-        None => return Err("ClusterVersion has no condition Progressing".to_owned()),
+        None => return Err(UpdateRefused::ProgressUnknown),
     }
     let update = json!({
         "architecture": "", "version": to, "image": text(previous, "/image"), "force": false

@@ -46,7 +46,7 @@ fn to_image(image: &str) -> UpgradeWish {
     }
 }
 
-fn decide(wish: &UpgradeWish, cluster: &ClusterObject) -> Result<UpgradeDecision, String> {
+fn decide(wish: &UpgradeWish, cluster: &ClusterObject) -> Result<UpgradeDecision, UpdateRefused> {
     wish.decide(VersionView(cluster))
         .map_err(|refusal| refusal.why)
 }
@@ -62,7 +62,7 @@ fn options_that_contradict_each_other_are_refused_before_any_request() {
     let with = |wish: UpgradeWish, change: fn(&mut UpgradeWish)| {
         let mut wish = wish;
         change(&mut wish);
-        wish.check().unwrap_err()
+        wish.check().unwrap_err().to_string()
     };
     for (error, expected) in [
         (
@@ -165,11 +165,11 @@ fn what_is_there_already_is_no_request() {
 fn a_target_that_is_none_is_refused_with_what_there_is() {
     let cluster = cluster();
     assert_eq!(
-        decide(&to("4.2.0"), &cluster).unwrap_err(),
+        decide(&to("4.2.0"), &cluster).unwrap_err().to_string(),
         "the update 4.2.0 is not one of the recommended updates, but is available as a conditional update. To accept the Recommended=False risk and to proceed with update use --allow-not-recommended.\n  Reason: ToyRisk\n  Message: It breaks.\n  Really.\n"
     );
     assert_eq!(
-        decide(&to("4.9.0"), &cluster).unwrap_err(),
+        decide(&to("4.9.0"), &cluster).unwrap_err().to_string(),
         "the update is not one of the possible targets: 4.1.2, 4.1.1. specify --to-image to continue with the update."
     );
     let image = format!("quay.example/ocp@sha256:{}", "f".repeat(64));
@@ -177,6 +177,7 @@ fn a_target_that_is_none_is_refused_with_what_there_is() {
     assert!(
         decide(&wish, &cluster)
             .unwrap_err()
+            .to_string()
             .contains("specify --allow-explicit-upgrade")
     );
     wish.allow_explicit_upgrade = true;
@@ -191,12 +192,14 @@ fn a_target_that_is_none_is_refused_with_what_there_is() {
     assert!(
         decide(&to("4.9.0"), &none)
             .unwrap_err()
+            .to_string()
             .starts_with("no recommended updates, specify")
     );
     set(&mut none, "RetrievedUpdates", "False");
     assert!(
         decide(&to("4.9.0"), &none)
             .unwrap_err()
+            .to_string()
             .starts_with("cannot refresh available updates:\n  Reason: R\n")
     );
 }
@@ -208,7 +211,7 @@ fn all_states_that_speak_against_it_are_listed() {
         set(&mut bad, kind, "True");
     }
     assert_eq!(
-        decide(&to("4.1.1"), &bad).unwrap_err(),
+        decide(&to("4.1.1"), &bad).unwrap_err().to_string(),
         "the cluster version object is invalid, you must correct the invalid state first:\n\n  Reason: R\n  Message: M\n\n\
          the cluster is experiencing an error reconciling \"4.1.0\":\n\n  Reason: R\n  Message: M\n\n\
          the cluster is already upgrading:\n\n  Reason: R\n  Message: M\n\n\
@@ -271,13 +274,14 @@ fn channels_are_checked_against_those_that_hold_the_release() {
         (json!({"spec": {"channel": "stable-4.1"}}), "")
     );
     assert_eq!(
-        set(&cluster, "eus-4.2", false).unwrap_err(),
+        set(&cluster, "eus-4.2", false).unwrap_err().to_string(),
         "the requested channel \"eus-4.2\" is not one of the available channels (fast-4.1, stable-4.1), you must pass --allow-explicit-channel to continue"
     );
     assert_eq!(set(&cluster, "eus-4.2", true).unwrap().warnings.len(), 1);
     assert!(
         set(&cluster, "", false)
             .unwrap_err()
+            .to_string()
             .contains("--allow-explicit-channel")
     );
     assert!(set(&cluster, "", true).is_ok());
@@ -331,7 +335,7 @@ fn accepted_risks_keep_their_order_and_new_ones_follow() {
 fn only_a_finished_update_is_rolled_back_and_a_minor_one_by_an_option() {
     let mut cluster = cluster();
     let back = |cluster: &ClusterObject| rollback(VersionView(cluster), false);
-    let refused = back(&cluster).unwrap_err();
+    let refused = back(&cluster).unwrap_err().to_string();
     assert!(
         refused.contains("not the same minor release") && refused.contains("--allow-minor"),
         "{refused}"
@@ -340,10 +344,17 @@ fn only_a_finished_update_is_rolled_back_and_a_minor_one_by_an_option() {
     let warning = "unless slipway.dev/rollback-from in its metadata lists 4.1.0";
     assert!(decision.warnings[0].contains(warning), "{decision:?}");
     cluster.0["status"]["history"][1]["version"] = "3.11.0".into();
-    let refused = rollback(VersionView(&cluster), true).unwrap_err();
+    let refused = rollback(VersionView(&cluster), true)
+        .unwrap_err()
+        .to_string();
     assert!(refused.contains("another major release"), "{refused}");
     cluster.0["status"]["history"][1]["version"] = "4.1.5".into();
-    assert!(back(&cluster).unwrap_err().contains("is not lower"));
+    assert!(
+        back(&cluster)
+            .unwrap_err()
+            .to_string()
+            .contains("is not lower")
+    );
     cluster.0["status"]["history"][1]["version"] = "4.1.0-rc.1".into();
     let decision = back(&cluster).unwrap();
     assert_eq!(
@@ -355,13 +366,19 @@ fn only_a_finished_update_is_rolled_back_and_a_minor_one_by_an_option() {
     assert!(
         back(&cluster)
             .unwrap_err()
+            .to_string()
             .contains("while an update is in progress")
     );
     cluster.0["status"]["history"]
         .as_array_mut()
         .unwrap()
         .truncate(1);
-    assert!(back(&cluster).unwrap_err().contains("no previous version"));
+    assert!(
+        back(&cluster)
+            .unwrap_err()
+            .to_string()
+            .contains("no previous version")
+    );
 }
 
 #[test]
@@ -372,7 +389,8 @@ fn warnings_come_before_a_refusal() {
     forced.force = true;
     forced.allow_explicit_upgrade = true;
     let refusal = forced.decide(VersionView(&cluster)).unwrap_err();
-    assert!(refusal.why.contains("error reconciling"), "{refusal:?}");
+    let why = refusal.why.to_string();
+    assert!(why.contains("error reconciling"), "{why}");
     let warnings = [
         "Using by-tag",
         "--force overrides",

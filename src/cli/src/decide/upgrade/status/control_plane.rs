@@ -3,10 +3,10 @@
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::ClusterSnapshot;
 use super::duration::{HistoryEstimate, estimate, seconds, whole};
 use super::steps::{StepsView, certainty, words};
 use super::target::{MACHINE_CONFIG, OperatorProgress, TargetRelease, is_migration, origin};
+use super::{ClusterSnapshot, IncompleteSnapshot};
 use crate::decide::blocks::{columns, duration, first_line, rounded, shortened};
 use crate::decide::object::{ClusterObject, text, time};
 
@@ -72,14 +72,14 @@ pub(crate) struct UpdatingOperator {
 }
 
 impl ControlPlaneView {
-    pub(crate) fn new(cluster: &ClusterSnapshot, now: Timestamp) -> Result<Self, String> {
+    pub(crate) fn new(
+        cluster: &ClusterSnapshot,
+        now: Timestamp,
+    ) -> Result<Self, IncompleteSnapshot> {
         let history = cluster.version.list("/status/history");
-        let current = history
-            .first()
-            .ok_or("ClusterVersion version: status.history is empty")?;
+        let current = history.first().ok_or(IncompleteSnapshot::NoHistory)?;
         let target = text(current, "/version").to_owned();
-        let started = time(current, "/startedTime")
-            .ok_or("ClusterVersion version: status.history[0].startedTime is missing")?;
+        let started = time(current, "/startedTime").ok_or(IncompleteSnapshot::NoStart)?;
         let completed = (text(current, "/state") == "Completed")
             .then(|| time(current, "/completionTime"))
             .flatten();

@@ -86,15 +86,24 @@ pub(crate) enum MembershipFault {
     Conflict(Conflict),
 }
 
+/// An object that is none of its kind.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot read {kind} {name}")]
+pub(crate) struct UnreadObject {
+    kind: &'static str,
+    name: String,
+    source: serde_json::Error,
+}
+
 /// The nodes of a cluster by pool.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct NodesByPool {
     /// The pools with their nodes, the control plane's first.
     pub(crate) pools: Vec<PoolUpgradeView>,
     /// What keeps nodes out of the pools that they were meant for.
     pub(crate) faults: Vec<MembershipFault>,
-    /// What could not be read, with the reason.
-    pub(crate) unread: Vec<String>,
+    /// What could not be read.
+    pub(crate) unread: Vec<UnreadObject>,
 }
 
 impl NodesByPool {
@@ -159,15 +168,19 @@ impl NodesByPool {
 
 /// Objects of a kind; those that are none of it are named in `unread`.
 fn read<T: DeserializeOwned>(
-    kind: &str,
+    kind: &'static str,
     objects: &[ClusterObject],
-    unread: &mut Vec<String>,
+    unread: &mut Vec<UnreadObject>,
 ) -> Vec<T> {
     let mut found = Vec::new();
     for object in objects {
         match T::deserialize(&object.0) {
             Ok(read) => found.push(read),
-            Err(error) => unread.push(format!("cannot read {kind} {}: {error}", object.name())),
+            Err(source) => unread.push(UnreadObject {
+                kind,
+                name: object.name().to_owned(),
+                source,
+            }),
         }
     }
     found

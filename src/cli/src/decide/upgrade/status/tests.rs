@@ -366,11 +366,14 @@ fn what_is_missing_is_named() {
     let mut cluster = snapshot("4.15.0-ec2-early");
     cluster.version.0["status"]["history"] = serde_json::json!([]);
     let error = UpgradeStatus::new(&cluster, Timestamp::UNIX_EPOCH).unwrap_err();
-    assert_eq!(error, "ClusterVersion version: status.history is empty");
+    assert_eq!(
+        error.to_string(),
+        "ClusterVersion version: status.history is empty"
+    );
     cluster.version.0["status"]["conditions"] = serde_json::json!([]);
     let error = UpgradeStatus::new(&cluster, Timestamp::UNIX_EPOCH).unwrap_err();
     assert!(
-        error.contains("there is no condition Progressing"),
+        matches!(error, IncompleteSnapshot::NoProgressing),
         "{error}"
     );
 }

@@ -150,7 +150,8 @@ fn an_installation_is_no_update() {
         let version = ClusterObject(json!({"status": {"history": history}}));
         let mut inputs = TimelineInputs::default();
         inputs.cluster.version = version;
-        UpdateTimeline::new(&inputs, NOW.parse().unwrap()).unwrap_err()
+        let error = UpdateTimeline::new(&inputs, NOW.parse().unwrap()).unwrap_err();
+        error.to_string()
     };
     assert!(of(json!([])).ends_with("status.history is empty"));
     let install = entry("4.18.3", "Completed", NOW, Some(NOW));

@@ -168,7 +168,7 @@ fn an_update_without_operators_is_an_error_unless_they_could_not_be_read() {
     let at: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
     let error = UpgradeStatus::new(&cluster, at).unwrap_err();
     assert_eq!(
-        error,
+        error.to_string(),
         "there are no ClusterOperators: how far the update is, is not known"
     );
     cluster.unread = vec!["cannot read ClusterOperators: timed out".to_owned()];
