@@ -32,9 +32,7 @@ pub struct ExplainArgs {
 pub struct Explanation {
     /// The word; `<…>` stands for text that differs.
     pub word: &'static str,
-    /// Where it is shown.
     pub place: &'static str,
-    /// What it means.
     pub meaning: &'static str,
     /// What a person does about it.
     pub action: &'static str,

@@ -16,7 +16,6 @@ pub(crate) const FILE_MAX_BYTES: u64 = 16 << 20;
 const TAMPERED: &str =
     "the release image failed content verification and may have been tampered with";
 
-/// A release image.
 pub(crate) struct Release {
     pub(crate) image: Image,
     pub(crate) files: Files,

@@ -20,9 +20,7 @@ const CHANNELS: [&str; 3] = ["fast", "stable", "candidate"];
 /// A release's image, or its version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReleaseName {
-    /// By its image.
     Image(ImageLocation),
-    /// By its version.
     Version(Version),
 }
 

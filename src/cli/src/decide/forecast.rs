@@ -29,7 +29,6 @@ const SEED: u64 = 0x5115_aa75;
 /// Facts about a roll.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RollFacts {
-    /// When it began.
     pub(crate) began: Timestamp,
     /// When each node that is done was done.
     pub(crate) done: Vec<Timestamp>,
@@ -77,12 +76,10 @@ pub(crate) struct RollForecast {
 pub(crate) enum ForecastBasis {
     /// The one that is forecast.
     ThisRoll,
-    /// The one before it.
     LastRoll,
 }
 
 impl RollForecast {
-    /// How sure it is.
     pub(crate) fn certainty(self) -> String {
         let roll = match self.basis {
             ForecastBasis::ThisRoll => "this roll",

@@ -26,7 +26,6 @@ impl ManagedRequests {
         Ok(Self { access })
     }
 
-    /// The UpgradeConfig, or none.
     pub(super) async fn upgrade(&self) -> anyhow::Result<Option<UpgradeConfig>> {
         let upgrade = self.access.find(&upgrade_path()).await;
         upgrade.context("cannot read the UpgradeConfig")

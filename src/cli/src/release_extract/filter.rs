@@ -13,7 +13,6 @@ use serde::Deserialize;
 /// Profile of clusters that manage themselves, with several control-plane nodes; the default.
 pub(crate) const PROFILE: &str = "self-managed-high-availability";
 
-/// Which manifests are kept.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ManifestFilter {
     /// The cluster that they are for; none: any.

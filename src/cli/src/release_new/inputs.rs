@@ -38,7 +38,6 @@ pub(crate) struct Inputs {
     pub(crate) annotations: BTreeMap<String, String>,
     /// Images as the assembly takes them.
     pub(crate) images: BTreeMap<String, assembly::ComponentImage>,
-    /// The same images, opened.
     pub(crate) opened: BTreeMap<String, Image>,
 }
 

@@ -141,7 +141,6 @@ pub struct PreflightArgs {
 }
 
 impl UpgradeArgs {
-    /// What is asked for.
     pub(crate) fn wish(&self) -> UpgradeWish {
         UpgradeWish {
             to: self.to.clone(),

@@ -20,7 +20,6 @@ use crate::output::show;
 /// Time between two looks at the outcome.
 const EVERY: Duration = Duration::from_secs(2);
 
-/// What is requested.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum PreflightWish {
     /// The outcome that is there.
@@ -31,7 +30,6 @@ pub(super) enum PreflightWish {
     Clear,
 }
 
-/// Why options are refused.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PreflightRefused {
     // The sentence has the whole cause: it is no source.

@@ -56,7 +56,6 @@ impl ClusterRequests {
         Ok(Self { access })
     }
 
-    /// ClusterVersion.
     pub(crate) async fn version(&self) -> anyhow::Result<ClusterObject> {
         cluster_version::read(&self.access).await
     }

@@ -32,11 +32,9 @@ pub(crate) struct Head {
     pub(crate) list_digest: String,
     /// How the image is pulled, by digest.
     pub(crate) pull_from: String,
-    /// When it was made.
     pub(crate) created: String,
     /// What it runs on; of a list all of them.
     pub(crate) platform: String,
-    /// Its configuration.
     pub(crate) configuration: serde_json::Value,
 }
 
@@ -111,7 +109,6 @@ impl Info {
         }
     }
 
-    /// The version.
     pub(crate) fn version(&self) -> &Version {
         &self.payload.metadata.version
     }
@@ -158,7 +155,6 @@ pub(crate) enum Images {
     CommitUrls,
 }
 
-/// All of a release.
 pub(crate) fn text(info: &Info, images: Images) -> String {
     blocks(&[
         head(info),

@@ -39,7 +39,6 @@ pub struct ScheduleWish {
     pub capacity_reservation: bool,
 }
 
-/// What is changed.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum ScheduleDecision {
     /// Nothing: it is scheduled already.

@@ -22,22 +22,18 @@ pub(crate) struct ManagedView {
     /// Requested version; none if none is.
     #[serde(skip_serializing_if = "Option::is_none")]
     version: Option<String>,
-    /// Version before.
     #[serde(skip_serializing_if = "String::is_empty")]
     preceding_version: String,
-    /// Phase.
     #[serde(skip_serializing_if = "String::is_empty")]
     phase: String,
     /// `spec.upgradeAt`.
     #[serde(skip_serializing_if = "String::is_empty")]
     upgrade_at: String,
-    /// When its steps began.
     #[serde(skip_serializing_if = "Option::is_none")]
     started: Option<Timestamp>,
     /// When the last of them was done.
     #[serde(skip_serializing_if = "Option::is_none")]
     completed: Option<Timestamp>,
-    /// The operator's plan.
     #[serde(skip_serializing_if = "Option::is_none")]
     plan: Option<UpgradePlan>,
     /// What a person should read.

@@ -18,7 +18,6 @@ pub(crate) struct EvictionTrial {
     /// `namespace/name`.
     pub(crate) pod: String,
     pub(crate) outcome: TrialOutcome,
-    /// The PodDisruptionBudget that refuses.
     pub(crate) budget: Option<String>,
     /// The message of the API server, where it refused.
     pub(crate) message: String,
@@ -33,7 +32,6 @@ pub(crate) enum TrialOutcome {
     Unknown,
     /// The pod is being deleted; a drain waits for it.
     Terminating,
-    /// It would be evicted.
     Evictable,
 }
 
@@ -66,7 +64,6 @@ pub(crate) struct NodeDetails {
 }
 
 impl NodeDetails {
-    /// Reads the node.
     pub(crate) fn new(
         node: &NodeView,
         pools: &[MachineConfigPool],
@@ -115,7 +112,6 @@ impl NodeDetails {
         self.is_failed || trials.iter().any(is_open)
     }
 
-    /// The node as text.
     pub(crate) fn text(&self) -> String {
         let since = self
             .since_seconds

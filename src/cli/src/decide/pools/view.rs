@@ -58,7 +58,6 @@ struct PoolFinding {
     r#type: String,
     reason: String,
     message: String,
-    /// Seconds since when.
     since_seconds: Option<i64>,
 }
 
@@ -105,7 +104,6 @@ pub(crate) fn pools(
     (details, conflicts.chain(orphans).collect())
 }
 
-/// All pools as text.
 pub(crate) fn text(pools: &[PoolDetails], unmanaged: &[String]) -> String {
     let mut blocks: Vec<String> = pools.iter().map(PoolDetails::text).collect();
     if !unmanaged.is_empty() {

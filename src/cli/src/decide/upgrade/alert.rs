@@ -8,7 +8,6 @@ use crate::decide::object::{text, time};
 /// Alerts of budgets that may hold up the drain of a node.
 const BUDGETS: [&str; 2] = ["PodDisruptionBudgetAtLimit", "PodDisruptionBudgetLimit"];
 
-/// An alert that fires.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AlertView<'a>(&'a Value);
 

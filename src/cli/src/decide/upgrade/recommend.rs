@@ -23,7 +23,6 @@ const VERSION_WIDTH: usize = 11;
 
 const FINE: &str = "no known issues relevant to this cluster";
 
-/// The requested recommendation.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RecommendWish {
     pub(crate) version: Option<String>,

@@ -18,7 +18,6 @@ pub(crate) use self::spec::{accept, channel, rollback};
 use super::version::{Caution, OfferedUpdate, VersionView};
 use crate::decide::blocks::newest_first;
 
-/// The requested update.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "flags of the command line")]
 pub(crate) struct UpgradeWish {

@@ -94,7 +94,6 @@ pub(crate) enum IncompleteSnapshot {
     Unread(#[from] UnreadObject),
 }
 
-/// The whole status.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct UpgradeStatus {

@@ -15,7 +15,6 @@ pub(crate) struct Printed {
     pub(crate) warnings: Vec<String>,
 }
 
-/// The summary for programs.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct UpgradeSummary {
@@ -68,7 +67,6 @@ impl UpgradeSummary {
     }
 }
 
-/// The summary as text.
 pub(crate) fn text(version: VersionView<'_>, with_not_recommended: bool) -> Printed {
     let mut printed = Printed::default();
     let out = &mut printed.out;
@@ -124,7 +122,6 @@ pub(crate) fn missing(kind: &str) -> String {
     format!("No current {kind} info, see `oc describe clusterversion` for more details.")
 }
 
-/// Where updates come from.
 fn channel(version: VersionView<'_>) -> String {
     let channel = version.0.text("/spec/channel");
     if channel.is_empty() {

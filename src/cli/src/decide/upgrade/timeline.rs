@@ -31,7 +31,6 @@ pub(crate) struct TimelineInputs {
     pub(crate) events: Vec<ClusterObject>,
 }
 
-/// An update in time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct UpdateTimeline {
@@ -92,7 +91,6 @@ struct LaneSpan {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum UpdatePart {
-    /// An operator changes.
     Progress,
     /// A node fetches and rehearses, in service.
     Fetch,
@@ -102,7 +100,6 @@ enum UpdatePart {
     Reboot,
 }
 
-/// A moment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct LaneMark {
@@ -187,7 +184,6 @@ impl UpdateTimeline {
         self.completed.is_none() || lanes.any(TimelineLane::is_open)
     }
 
-    /// The timeline as SVG.
     pub(crate) fn svg(&self) -> String {
         picture::draw(self).to_string()
     }
@@ -205,7 +201,6 @@ impl UpdateTimeline {
         )
     }
 
-    /// The timeline as text.
     pub(crate) fn text(&self) -> String {
         let mut text = format!("Update {}\n", self.head());
         let mut rows = vec![

@@ -37,7 +37,6 @@ impl Caution {
     }
 }
 
-/// ClusterVersion.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct VersionView<'a>(pub(crate) &'a ClusterObject);
 

@@ -11,7 +11,6 @@ use crate::decide::upgrade::alert::AlertView;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PrecheckFinding {
-    /// Its name: `recommended/<group>/<alert>/<number>`.
     pub(crate) r#type: String,
     pub(crate) status: String,
     pub(crate) reason: String,

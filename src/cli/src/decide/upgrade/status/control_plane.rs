@@ -28,7 +28,6 @@ const NO_ESTIMATE: &str = "N/A; ";
 /// Longest reason of a table.
 const REASON_WIDTH: usize = 20;
 
-/// The control plane's state.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ControlPlaneView {
@@ -58,7 +57,6 @@ pub(crate) struct ControlPlaneView {
     history: Option<HistoryEstimate>,
     /// The version operator's own record; none if it keeps none of this update.
     steps: Option<StepsView>,
-    /// When it was completed.
     completed: Option<Timestamp>,
 }
 

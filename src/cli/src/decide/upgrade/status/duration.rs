@@ -61,7 +61,6 @@ pub(crate) struct HistoryEstimate {
     pub(crate) median_seconds: i64,
     /// The shortest and the longest.
     pub(crate) range_seconds: (i64, i64),
-    /// How many there are.
     pub(crate) updates: usize,
 }
 

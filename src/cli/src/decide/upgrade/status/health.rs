@@ -36,7 +36,6 @@ pub(crate) enum InsightLevel {
     Critical,
 }
 
-/// A finding.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct HealthInsight {

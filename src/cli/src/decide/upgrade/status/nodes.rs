@@ -49,7 +49,6 @@ pub(crate) enum NodePhase {
     Updated,
 }
 
-/// A node.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct NodeUpgradeView {
     pub(crate) name: String,

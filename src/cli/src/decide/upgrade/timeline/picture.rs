@@ -327,7 +327,6 @@ fn out_of_service(group: &LaneGroup, until: Timestamp) -> Vec<(Timestamp, usize)
         .collect()
 }
 
-/// A small text.
 fn label(x: f64, y: f64, text: &str) -> Element {
     Element::text(x, y, text).with("font-size", 11)
 }
