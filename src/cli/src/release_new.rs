@@ -80,6 +80,10 @@ pub struct NewArgs {
     /// Where clusters find signatures: https://…, http://… or file://…
     #[arg(long, value_name = "ADDRESS", requires = "verification_key")]
     pub verification_store: Vec<String>,
+    /// Where images of layout directories are published: each is named REPOSITORY/NAME, by its name
+    /// in the directory and its digest
+    #[arg(long, value_name = "REPOSITORY")]
+    pub published_at: Option<String>,
     /// Image to stand on [default: the input cluster-version-operator, else none]
     #[arg(long, value_name = "IMAGE")]
     pub to_image_base: Option<ImageLocation>,

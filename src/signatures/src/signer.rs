@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use pgp::composed::{
-    ArmorOptions, MessageBuilder, PublicOrSecret, SignedSecretKey, SubpacketConfig,
+    ArmorOptions, DetachedSignature, MessageBuilder, PublicOrSecret, SignedSecretKey,
+    SubpacketConfig,
 };
 use pgp::crypto::hash::HashAlgorithm;
 use pgp::packet::{Subpacket, SubpacketData};
@@ -16,6 +17,14 @@ use release::claim::Claim;
 pub struct Signer {
     key: SignedSecretKey,
     passphrase: String,
+}
+
+/// What is signed.
+enum Content<'a> {
+    /// A message holds it, and the signature with it.
+    Claim(&'a Claim),
+    /// The signature stands apart, armoured.
+    File(&'a [u8]),
 }
 
 /// Why a key does not sign.
@@ -71,21 +80,34 @@ impl Signer {
     /// # Errors
     /// [`Error::Sign`], [`Error::Time`].
     pub fn sign(&self, claim: &Claim, now: Timestamp) -> Result<Vec<u8>, Error> {
+        self.sign_content(&Content::Claim(claim), now)
+    }
+
+    /// Signs a file's bytes, as of `now`: an armoured signature that stands apart, for
+    /// `gpg --verify`. By the same key as [`Self::sign`].
+    ///
+    /// # Errors
+    /// The same.
+    pub fn sign_file(&self, bytes: &[u8], now: Timestamp) -> Result<Vec<u8>, Error> {
+        self.sign_content(&Content::File(bytes), now)
+    }
+
+    fn sign_content(&self, content: &Content<'_>, now: Timestamp) -> Result<Vec<u8>, Error> {
         let subkeys = self.key.secret_subkeys.iter().filter(|subkey| {
             let mut signatures = subkey.signatures.iter();
             signatures.any(|signature| signature.key_flags().sign())
         });
         let newest = subkeys.max_by_key(|subkey| subkey.key.created_at().as_secs());
         match newest {
-            Some(subkey) => self.sign_by(&subkey.key, claim, now),
-            None => self.sign_by(&self.key.primary_key, claim, now),
+            Some(subkey) => self.sign_by(&subkey.key, content, now),
+            None => self.sign_by(&self.key.primary_key, content, now),
         }
     }
 
     fn sign_by(
         &self,
         key: &impl SigningKey,
-        claim: &Claim,
+        content: &Content<'_>,
         now: Timestamp,
     ) -> Result<Vec<u8>, Error> {
         let failed = |source| Error::Sign(Box::new(source));
@@ -99,14 +121,20 @@ impl Signer {
             ],
             unhashed: vec![subpacket(SubpacketData::IssuerKeyId(key.legacy_key_id()))?],
         };
-        let mut message = MessageBuilder::from_bytes("", claim.print());
-        message.sign_with_subpackets(
-            key,
-            Password::from(self.passphrase.as_str()),
-            HashAlgorithm::Sha256,
-            subpackets,
-        );
-        message.to_vec(OsRng).map_err(failed)
+        let password = Password::from(self.passphrase.as_str());
+        let hash = HashAlgorithm::Sha256;
+        match content {
+            Content::Claim(claim) => {
+                let mut message = MessageBuilder::from_bytes("", claim.print());
+                message.sign_with_subpackets(key, password, hash, subpackets);
+                message.to_vec(OsRng).map_err(failed)
+            }
+            Content::File(bytes) => DetachedSignature::sign_binary_data_with_subpackets(
+                OsRng, key, &password, hash, *bytes, subpackets,
+            )
+            .and_then(|signature| signature.to_armored_bytes(ArmorOptions::default()))
+            .map_err(failed),
+        }
     }
 
     /// Fingerprint of the primary key, in hexadecimal.

@@ -10,7 +10,7 @@ use images::content::{self, Layers};
 use images::{Image, ImageLocation, Stores};
 use release::assembly::{self, is_operator};
 use release::payload::Files;
-use release::{MANIFESTS, REFERENCES_FILE, References};
+use release::{MANIFESTS, PullSpec, REFERENCES_FILE, References};
 
 use super::NewArgs;
 use crate::access::open;
@@ -99,7 +99,7 @@ pub(crate) async fn read(stores: &Stores, arguments: &NewArgs) -> anyhow::Result
         opened: BTreeMap::new(),
     };
     let reading = inputs.into_iter().map(|(name, input)| async move {
-        let read = read_one(stores, &name, input).await;
+        let read = read_one(stores, arguments.published_at.as_deref(), &name, input).await;
         (name, read)
     });
     let read: BTreeMap<_, _> = stream::iter(reading)
@@ -179,15 +179,31 @@ fn read_references(file: &Path) -> anyhow::Result<References> {
 
 async fn read_one(
     stores: &Stores,
+    published_at: Option<&str>,
     name: &str,
     input: Input,
 ) -> anyhow::Result<(assembly::ComponentImage, Image)> {
     let opened = open(stores, &input.location).await;
     let opened = opened.with_context(|| format!("image {name}"))?;
-    let pull_spec = input.location.pull_spec(opened.outer_digest());
+    let digest = opened.outer_digest();
+    let pull_spec = match (&input.location, published_at) {
+        (
+            ImageLocation::Layout {
+                name: Some(of_layout),
+                ..
+            },
+            Some(repository),
+        ) => {
+            let repository = format!("{}/{of_layout}", repository.trim_end_matches('/'));
+            let pull_spec = PullSpec::new(&repository, digest);
+            Some(pull_spec.with_context(|| format!("--published-at: image {name}"))?)
+        }
+        (location, _) => location.pull_spec(digest),
+    };
     let pull_spec = pull_spec.ok_or_else(|| {
         anyhow!(
-            "image {name}: {} is in no registry, where clusters could pull it",
+            "image {name}: {} is in no registry, where clusters could pull it; --published-at \
+             names the one that it is published in",
             input.location
         )
     })?;

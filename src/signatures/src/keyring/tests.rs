@@ -1,6 +1,6 @@
 use pgp::composed::{
-    EncryptionCaps, KeyType, MessageBuilder, SecretKeyParamsBuilder, SignedSecretKey,
-    SubkeyParamsBuilder, SubpacketConfig,
+    Deserializable as _, DetachedSignature, EncryptionCaps, KeyType, MessageBuilder,
+    SecretKeyParamsBuilder, SignedSecretKey, SubkeyParamsBuilder, SubpacketConfig,
 };
 use pgp::crypto::hash::HashAlgorithm;
 use pgp::packet::{KeyFlags, SignatureConfig, SignatureType, Subpacket, SubpacketData};
@@ -92,6 +92,22 @@ fn message(key: &dyn SigningKey, hash: HashAlgorithm, hashed: Vec<SubpacketData>
 
 fn refusal(ring: &Keyring, message: &[u8], now: Timestamp) -> String {
     ring.open(message, now).unwrap_err().to_string()
+}
+
+#[test]
+fn signature_of_a_file_stands_apart_and_is_of_its_bytes() {
+    for has_subkey in [false, true] {
+        let key = secret(has_subkey);
+        let armoured = signer(&key).sign_file(b"sums\n", now()).unwrap();
+        let (signature, _) = DetachedSignature::from_armor_single(armoured.as_slice()).unwrap();
+        let public = key.to_public_key();
+        let verify = |bytes: &[u8]| match public.public_subkeys.first() {
+            Some(subkey) => signature.verify(subkey, bytes),
+            None => signature.verify(&public, bytes),
+        };
+        verify(b"sums\n").unwrap();
+        verify(b"sums").unwrap_err();
+    }
 }
 
 #[test]

@@ -11,6 +11,7 @@
 //! - [`build`]: one image of these
 //! - [`checkout`]: commit and version that images are labelled with
 //! - [`push`]: images to a registry
+//! - [`run`]: programs of the machine
 
 pub mod build;
 pub mod checkout;
@@ -19,7 +20,7 @@ pub mod debian;
 pub mod manifests;
 pub mod parts;
 pub mod push;
-mod run;
+pub mod run;
 pub mod sbom;
 
 pub use build::{Options, build_all, build_component, build_keys, build_named};

@@ -14,7 +14,7 @@ use anyhow::{Context as _, ensure};
 ///
 /// # Errors
 /// It cannot be run, or fails; with what it said.
-pub(crate) fn output(directory: &Path, words: &[&str]) -> anyhow::Result<Vec<u8>> {
+pub fn output(directory: &Path, words: &[&str]) -> anyhow::Result<Vec<u8>> {
     let (program, arguments) = words.split_first().context("no program")?;
     let output = Command::new(program)
         .args(arguments)
@@ -33,7 +33,10 @@ pub(crate) fn output(directory: &Path, words: &[&str]) -> anyhow::Result<Vec<u8>
 }
 
 /// The same, as text without the last line's end.
-pub(crate) fn text(directory: &Path, words: &[&str]) -> anyhow::Result<String> {
+///
+/// # Errors
+/// Those of [`output`], or what it printed is not UTF-8.
+pub fn text(directory: &Path, words: &[&str]) -> anyhow::Result<String> {
     let bytes = output(directory, words)?;
     let text = String::from_utf8(bytes).with_context(|| words.join(" "))?;
     Ok(text.trim_end().to_owned())

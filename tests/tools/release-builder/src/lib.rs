@@ -2,6 +2,8 @@
 //!
 //! The same commit, packages and compiler give the same bytes, wherever the checkout is.
 //!
+//! - [`assembly`]: all parts, in their order
+//! - [`release_image`]: the release image and its signature
 //! - [`notes`]: what is new, of `CHANGELOG.md`
 //! - [`checksums`]: `SHA256SUMS` of all files, the last one that is written
 
@@ -10,5 +12,7 @@
     reason = "a release whose making broke off is made again"
 )]
 
+pub mod assembly;
 pub mod checksums;
 pub mod notes;
+pub mod release_image;
