@@ -15,6 +15,11 @@ SUITE ?=
 BENCH ?=
 # Where images are pushed to, such as registry.example/slipway; nowhere by default.
 PUSH ?=
+# Version of a release, as Cargo.toml names it, and where its images are published.
+VERSION ?=
+REGISTRY ?= localhost:5000/slipway
+# More options of the release builder, such as `--os registry.example/os@sha256:… --key key.asc --push`.
+RELEASE ?=
 # More options of the image builder, such as `--insecure`.
 IMAGES ?=
 
@@ -26,7 +31,7 @@ PACKAGES := pkg-config libostree-dev libssl-dev libzstd-dev ostree debootstrap s
 	prometheus prometheus-alertmanager qemu-system-x86 qemu-utils grub-pc-bin xfsprogs ignition curl checkpolicy semodule-utils policycoreutils iproute2 e2fsprogs \
 	containernetworking-plugins busybox-static
 
-.PHONY: help machine compilers setup lint unit binaries test list proof proof-programs proof-hosts proof-machine proof-images images demo playground bench upstream-data
+.PHONY: help machine compilers setup lint unit binaries test list proof proof-programs proof-hosts proof-machine proof-images images release demo playground bench upstream-data
 
 help:
 	@echo "make demo    three workers roll, then a release goes through the cluster; target/demo/timeline.svg"
@@ -40,6 +45,8 @@ help:
 	@echo "make lint    format, clippy, dependencies    make unit   what needs no lab"
 	@echo "make binaries [PROFILE=dev]   the programs, into target/slipway"
 	@echo "make upstream-data   what tests read of OpenShift's repositories, into SLIPWAY_DATA (../shared/data)"
+	@echo "make release VERSION=0.2.0 [REGISTRY=registry/prefix] [RELEASE=\"--os IMAGE --key FILE --push\"]"
+	@echo "             images, release image, manifests, chart, command line and checksums, into target/release-files"
 	@echo "make images [PUSH=registry/prefix]   an OCI image of each component, into target/images; pushes them"
 
 # What the lab needs of this machine, and what a build does.
@@ -79,6 +86,11 @@ proof-programs proof-hosts proof-machine proof-images: machine setup
 images: compilers setup
 	@$(SUITES) images
 	@$(WITH) sh -c 'exec "$$CARGO_TARGET_DIR"/debug/image-builder "$$@"' sh $(if $(PUSH),--push $(PUSH)) $(IMAGES)
+
+release: compilers setup
+	@[ -n "$(VERSION)" ] || { echo "make release VERSION=<version of Cargo.toml>: VERSION is missing" >&2; exit 2; }
+	@$(SUITES) images
+	@$(WITH) sh -c 'exec "$$CARGO_TARGET_DIR"/debug/release-builder "$$@"' sh --version $(VERSION) --registry $(REGISTRY) $(RELEASE)
 
 demo: machine setup
 	@$(WITH) $(RUNNER)/demo.sh --out target/demo $(if $(MANAGED),--managed)

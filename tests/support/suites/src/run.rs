@@ -207,7 +207,7 @@ pub(crate) fn playground(workspace: &Workspace) -> Result<bool> {
 /// Releases of all programs, and the maker of images.
 pub(crate) fn images(workspace: &Workspace) -> Result<bool> {
     let built = Built::default();
-    let builder = selected(&[], &["--bin", "image-builder"]);
+    let builder = selected(&[], &["--bin", "image-builder", "--bin", "release-builder"]);
     let jobs = vec![
         compile::crates(workspace, ("crates", &[]), builder, &built),
         compile::release(workspace, &["crates"]),
