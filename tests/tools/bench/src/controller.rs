@@ -1,8 +1,9 @@
 //! The controller with 2,000 nodes: its memory, and whether it lists them again after its
 //! connections were cut.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
@@ -13,9 +14,10 @@ use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use lab::audit::{self, Event, Verb};
+use lab::control_plane::Process;
 use lab::manifest;
 use serde_json::{Value, json};
-use testbed::Programs;
+use testbed::{ApiServer, Programs};
 use tokio::time::Instant;
 
 use crate::api_server;
@@ -76,14 +78,17 @@ pub(crate) async fn measure(programs: &Programs, out: &Path) -> Result<Vec<Figur
         .skip_while(|event| event.verb != Verb::Watch);
     ensure!(after.next().is_some(), "the controller watches no nodes");
     let lists = after.filter(|event| event.verb == Verb::List).count();
-    let (share, rate) = heartbeats(&nodes, controller.process.id()).await?;
+    let peer = reader(&server, controller.relay.address())?;
+    // Its first events are the nodes that are there.
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let ids = [controller.process.id(), peer.id()];
+    let ([share, of_peer], rate) = heartbeats(&nodes, ids).await?;
     controller.process.check()?;
     Ok(vec![
-        Figure::new("mcc_heartbeats_core_ratio", share)?.beside(
-            "heartbeats a second",
-            rate,
-            Unit::Count,
-        ),
+        Figure::new("mcc_heartbeats_core_ratio", share)?
+            .beside("heartbeats a second", rate, Unit::Count)
+            .beside("curl, which discards them", of_peer, Unit::Ratio),
+        Figure::new("mcc_heartbeats_ratio", share / of_peer)?,
         Figure::new("mcc_2000_nodes_anon_bytes", float(memory.anonymous))?.beside(
             "resident",
             float(memory.resident),
@@ -93,11 +98,50 @@ pub(crate) async fn measure(programs: &Programs, out: &Path) -> Result<Vec<Figur
     ])
 }
 
-/// Share of a core that the controller takes for a thousand heartbeats a second, and how many a
+/// Starts a client that watches the nodes in the same form and by the same way as the controller,
+/// and discards what it receives: what the events cost before anything is read of them.
+///
+/// Errors: curl cannot be started.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a file that lasts as long as the run"
+)]
+fn reader(server: &ApiServer, relay: SocketAddr) -> Result<Process> {
+    let admin = fs::read_to_string(server.control_plane.admin_kubeconfig())?;
+    let token = admin
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("token: "));
+    let token = token.context("the kubeconfig has no token")?;
+    let authority = server.dir.join("curl.ca");
+    fs::write(&authority, server.control_plane.ca_pem())?;
+    let path = "api/v1/nodes?watch=true&timeoutSeconds=1800";
+    let accept = "Accept: application/vnd.kubernetes.protobuf;stream=watch";
+    let arguments = [
+        "--silent",
+        "--show-error",
+        "--output",
+        "/dev/null",
+        "--cacert",
+        &authority.display().to_string(),
+        "--header",
+        &format!("Authorization: Bearer {token}"),
+        "--header",
+        accept,
+        &format!("https://{relay}/{path}"),
+    ];
+    let arguments = arguments.map(str::to_owned);
+    Process::start("curl", Path::new("/usr/bin/curl"), &arguments, &server.dir)
+}
+
+/// Share of a core that each process takes for a thousand heartbeats a second, and how many a
 /// second there were: as many as the API server takes, up to a thousand.
-async fn heartbeats(nodes: &Api<Node>, process: u32) -> Result<(f64, f64)> {
+async fn heartbeats(nodes: &Api<Node>, processes: [u32; 2]) -> Result<([f64; 2], f64)> {
     let began = Instant::now();
-    let before = memory::processor_time(process)?;
+    let times = || -> Result<[Duration; 2]> {
+        let [one, other] = processes;
+        Ok([memory::processor_time(one)?, memory::processor_time(other)?])
+    };
+    let before = times()?;
     let beats = stream::iter((0..NODES).cycle().take(HEARTBEATS)).enumerate();
     let beats = beats.map(async |(place, number)| {
         tokio::time::sleep_until(began + BEAT * u32::try_from(place)?).await;
@@ -107,10 +151,16 @@ async fn heartbeats(nodes: &Api<Node>, process: u32) -> Result<(f64, f64)> {
     let took = began.elapsed();
     // The last ones are on their way.
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let taken = memory::processor_time(process)?.saturating_sub(before);
     let beats = count(HEARTBEATS);
     let rate = beats / took.as_secs_f64();
-    Ok((taken.as_secs_f64() * 1e3 / beats, rate))
+    let share = |(after, before): (Duration, Duration)| {
+        after.saturating_sub(before).as_secs_f64() * 1e3 / beats
+    };
+    let ([first, second], [before, before_second]) = (times()?, before);
+    Ok((
+        [share((first, before)), share((second, before_second))],
+        rate,
+    ))
 }
 
 async fn heartbeat(nodes: &Api<Node>, number: u32) -> Result<()> {

@@ -47,10 +47,11 @@ const SERVICE: [&str; 6] = [
     "mcd_api_update_requests",
     "mcd_api_update_bytes",
 ];
-const CONTROLLER: [&str; 3] = [
+const CONTROLLER: [&str; 4] = [
     "mcc_2000_nodes_anon_bytes",
     "mcc_lists_after_first",
     "mcc_heartbeats_core_ratio",
+    "mcc_heartbeats_ratio",
 ];
 const ROLL: [&str; 4] = [
     "mcc_first_told_ms",
