@@ -44,6 +44,8 @@ pub struct ReleaseOptions {
     pub os: Option<PullSpec>,
     /// The key that signs the release image and the checksums.
     pub key: Option<SigningKey>,
+    /// Whether registries may have no TLS, or an unknown certificate.
+    pub is_insecure: bool,
     /// Where clusters find signatures; with it the release carries the public key.
     pub stores: Vec<String>,
 }
@@ -160,6 +162,7 @@ fn make_release_image(
         version: &options.version,
         os,
         has_keys,
+        is_insecure: options.is_insecure,
     };
     let built = image.make()?;
     if let Some(key) = &options.key {

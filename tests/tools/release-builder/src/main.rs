@@ -50,8 +50,8 @@ struct Arguments {
     /// Push the images
     #[arg(long)]
     push: bool,
-    /// Push to a registry without TLS or with an unknown certificate
-    #[arg(long, requires = "push")]
+    /// Read and push in registries without TLS or with an unknown certificate
+    #[arg(long)]
     insecure: bool,
 }
 
@@ -77,6 +77,7 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
         registry: arguments.registry.trim_end_matches('/').to_owned(),
         os: arguments.os,
         key: arguments.key.map(|file| SigningKey { file, passphrase }),
+        is_insecure: arguments.insecure,
         stores: arguments.verification_store,
     };
     let images = tokio::runtime::Builder::new_current_thread()

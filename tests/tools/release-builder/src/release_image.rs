@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use image_builder::build::BuiltImage;
-use image_builder::component::{COMPONENTS, KEYS, OS};
+use image_builder::component::{COMPONENTS, KEYS, OS, ReleaseRole};
 use image_builder::run::text;
 use release::PullSpec;
 
@@ -16,6 +16,8 @@ const ALIASES: [(&str, &str); 2] = [
     ("cluster-version-operator", "slipway-cvo"),
     ("machine-config-operator", "slipway-mcc"),
 ];
+
+const OS_ALIAS: &str = "rhel-coreos";
 
 /// What a release image is made of.
 #[derive(Debug, Clone)]
@@ -31,6 +33,8 @@ pub struct ReleaseImage<'a> {
     pub os: &'a PullSpec,
     /// Whether the layout directory has an image of keys.
     pub has_keys: bool,
+    /// Whether the OS's registry may have no TLS, or an unknown certificate.
+    pub is_insecure: bool,
 }
 
 /// The key that signs a release.
@@ -82,9 +86,18 @@ impl ReleaseImage<'_> {
         for (name, image) in own.chain(ALIASES).chain(keys) {
             arguments.push(format!("{name}={}", self.location(image)));
         }
-        for name in [OS, "rhel-coreos"] {
+        if self.is_insecure {
+            arguments.push("--insecure".to_owned());
+        }
+        for name in [OS, OS_ALIAS] {
             arguments.push(format!("{name}={}", self.os));
         }
+        // No manifest of a release needs them, and people do.
+        let components = COMPONENTS
+            .iter()
+            .filter(|component| component.role == ReleaseRole::Component);
+        let kept = components.map(|component| component.name).chain([OS_ALIAS]);
+        arguments.push(format!("--include={}", kept.collect::<Vec<_>>().join(",")));
         arguments
     }
 
@@ -123,6 +136,7 @@ mod tests {
             version: "0.2.0",
             os: &os,
             has_keys: true,
+            is_insecure: false,
         });
     }
 
@@ -142,6 +156,8 @@ mod tests {
             ));
             assert!(has(&format!("rhel-coreos={}", image.os)));
             assert!(has(&format!("slipway-os={}", image.os)));
+            let kept = "--include=slipway-mcs,slipway-muo,slipway-update-service,rhel-coreos";
+            assert!(has(kept), "{arguments:?}");
         });
     }
 
