@@ -78,6 +78,35 @@ fn release_is_made_signed_and_read() {
     .concat();
     assert_eq!(digest_of(&scene.done(&again), "1.2.3"), digest);
 
+    // And of images that are not pushed yet, where they will be.
+    for name in ["toy", "os", "base"] {
+        let mut skopeo = Command::new("skopeo");
+        skopeo.args(["copy", "--quiet", "--insecure-policy", "--preserve-digests"]);
+        skopeo.arg("--src-tls-verify=false");
+        skopeo.arg(format!("docker://{}:v1", scene.at(name)));
+        skopeo.arg(format!("oci:{}:{name}", scene.path("unpushed")));
+        let copied = run_to_end(&mut skopeo, scene.directory.path());
+        assert_eq!(copied.code, 0, "{copied:?}");
+    }
+    let unpushed = [
+        "toy=oci:unpushed:toy",
+        "os=oci:unpushed:os",
+        "cluster-version-operator=oci:unpushed:base",
+    ];
+    let to = ["--to-image", "@unpushed:1"];
+    let new = [&["release", "new"], &unpushed[..], &options[..6], &to].concat();
+    let output = scene.run(&new);
+    assert_eq!(output.code, 1, "{output:?}");
+    assert!(
+        output
+            .err
+            .contains("image toy: oci:unpushed:toy is in no registry"),
+        "{output:?}"
+    );
+    let place = scene.registry.location().to_string();
+    let new = [&new[..], &["--published-at", &place]].concat();
+    assert_eq!(digest_of(&scene.done(&new), "1.2.3"), digest);
+
     let out = scene.done(&["release", "extract", "@release:1.2.3", "--to", "payload"]);
     assert_eq!(
         out,
