@@ -23,7 +23,10 @@ use crate::upgrade::arguments::UpgradeArgs;
 /// Name under which kubectl finds this program as `kubectl slipway`.
 pub const PLUGIN: &str = "kubectl-slipway";
 
-const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// Name under which kubectl finds what completes `kubectl slipway`.
+pub const PLUGIN_COMPLETION: &str = "kubectl_complete-slipway";
+
+pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Makes, signs and reads release images, and updates clusters.
 ///
@@ -81,7 +84,11 @@ pub enum CommandGroup {
     },
     /// What a reason, condition, phase or event means, and what to do about it
     Explain(ExplainArgs),
-    /// Print the completion of a shell
+    /// Print the script by which a shell completes this command line
+    ///
+    /// For this session: source <(slipway completion bash), and the same with zsh; slipway
+    /// completion fish | source. kubectl completes "kubectl slipway" where a link
+    /// kubectl_complete-slipway to this program is in PATH.
     Completion {
         /// The shell
         shell: clap_complete::Shell,

@@ -20,7 +20,8 @@
 //! - [`decide`]: what is shown and requested, from values
 //! - `cluster_version`: the object that says what a cluster runs
 //! - [`update_service`]: requests to an update service
-//! - `manual`: shell completion and manual pages
+//! - [`completion`]: scripts of shells, and the candidates that kubectl requests
+//! - [`manual`]: manual pages
 //! - `payload`: a release image, read
 //! - `view`: what is printed, from values
 //! - [`output`]: where it is printed, and in which form
@@ -28,6 +29,7 @@
 pub mod access;
 pub mod cli;
 mod cluster_version;
+pub mod completion;
 mod config_diff;
 mod config_files;
 pub mod config_render;
@@ -39,7 +41,7 @@ mod graph_data;
 mod image_extract;
 pub mod kubeconfig;
 pub mod managed;
-mod manual;
+pub mod manual;
 pub mod output;
 mod payload;
 pub mod pools;
@@ -92,7 +94,7 @@ pub async fn run(cli: SlipwayArgs) -> anyhow::Result<Ending> {
             verb: ConfigVerb::Render(arguments),
         } => return config_render::run(&arguments),
         CommandGroup::Explain(arguments) => return explain::run(&arguments),
-        CommandGroup::Completion { shell } => manual::print_completion(shell),
+        CommandGroup::Completion { shell } => completion::print_script(shell),
         CommandGroup::Man { directory } => manual::write_pages(&directory),
     }?;
     Ok(Ending::Done)

@@ -1,11 +1,12 @@
 //! `slipway`: release images and updates. As `kubectl-slipway` it is `kubectl slipway`.
 
+use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::{CommandFactory as _, FromArgMatches as _};
-use slipway::cli::{PLUGIN, SlipwayArgs};
+use slipway::cli::{PLUGIN, PLUGIN_COMPLETION, SlipwayArgs};
 use slipway::failure::{Ending, Usage};
 
 /// Exit code where options contradict each other; clap has the same for its own errors.
@@ -15,9 +16,14 @@ const USAGE: u8 = 2;
 const NEEDS_ATTENTION: u8 = 5;
 
 fn main() -> ExitCode {
-    let name = std::env::args_os().next().unwrap_or_default();
+    let mut words = std::env::args_os();
+    let path = words.next().unwrap_or_default();
+    let name = Path::new(&path).file_name();
+    if name == Some(PLUGIN_COMPLETION.as_ref()) {
+        return complete(words);
+    }
     let mut command = SlipwayArgs::command();
-    if Path::new(&name).file_name() == Some(PLUGIN.as_ref()) {
+    if name == Some(PLUGIN.as_ref()) {
         command = command.bin_name("kubectl slipway");
     }
     let cli = match SlipwayArgs::from_arg_matches(&command.get_matches()) {
@@ -34,6 +40,20 @@ fn main() -> ExitCode {
         return ExitCode::from(USAGE);
     }
     ExitCode::FAILURE
+}
+
+/// What may follow, for kubectl.
+fn complete(words: impl Iterator<Item = OsString>) -> ExitCode {
+    let words: Vec<String> = words
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    match slipway::completion::print_candidates(&words) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            slipway::output::report(&error);
+            ExitCode::FAILURE
+        }
+    }
 }
 
 fn run(cli: SlipwayArgs) -> anyhow::Result<Ending> {

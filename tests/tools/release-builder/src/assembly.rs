@@ -14,8 +14,9 @@ use release::PullSpec;
 use release::verification::SignatureTrust;
 use signatures::Signer;
 
+use crate::command_line::program::Architecture;
 use crate::release_image::{ReleaseImage, SigningKey};
-use crate::{checksums, notes};
+use crate::{checksums, command_line, notes};
 
 /// Folders of a release.
 const IMAGES: &str = "images";
@@ -86,6 +87,15 @@ pub async fn make(options: &ReleaseOptions) -> anyhow::Result<Vec<BuiltImage>> {
     if let Some(os) = &options.os {
         images.push(make_release_image(options, os, trust.is_some())?);
     }
+    command_line::write(
+        &command_line::Input {
+            program: &options.slipway(),
+            version: &options.version,
+            architecture: Architecture::Amd64,
+            time: u64::try_from(checkout.time.as_second()).context("time of the commit")?,
+        },
+        &options.out,
+    )?;
     write(&options.out.join(NOTES), notes.as_bytes())?;
     if let Some(signer) = &signer {
         let key = signer.public_key()?;

@@ -5,6 +5,7 @@
 //! - [`assembly`]: all parts, in their order
 //! - [`release_image`]: the release image and its signature
 //! - [`notes`]: what is new, of `CHANGELOG.md`
+//! - [`command_line`]: `slipway` as people install it
 //! - [`checksums`]: `SHA256SUMS` of all files, the last one that is written
 
 #![expect(
@@ -14,5 +15,6 @@
 
 pub mod assembly;
 pub mod checksums;
+pub mod command_line;
 pub mod notes;
 pub mod release_image;
