@@ -52,11 +52,8 @@ fn release_of_images_that_are_not_pushed_yet_is_the_same() {
     let expected = "image toy: oci:layout:toy is in no registry, where clusters could pull it";
     assert!(output.err.contains(expected), "{output:?}");
     assert!(scene.inspect("other:1.2.3").is_none());
-    let named = [
-        &unpushed[..],
-        &["--published-at", &scene.registry.location()],
-    ]
-    .concat();
+    let place = scene.registry.location();
+    let named = [&unpushed[..], &["--published-at", &place]].concat();
     assert_eq!(digest_of(&scene.done(&named), "1.2.3"), digest);
 }
 
