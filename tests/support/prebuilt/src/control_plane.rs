@@ -161,6 +161,16 @@ impl Programs {
     }
 }
 
+/// Path of `kubectl` alone, fetched into the cache first where it is missing: for those that need
+/// no control plane.
+///
+/// # Errors
+/// Debian's next release is not to be had, or its programs do not run here.
+pub fn kubectl() -> Result<PathBuf> {
+    let folder = OF_DEBIAN.find(Recipe::default(), |_| Ok(()))?;
+    Ok(folder.join(Program::Kubectl.name()))
+}
+
 fn recipe(module: &Module) -> Result<Recipe> {
     Ok(module.recipe()?.with("go build", linker_flags("")))
 }

@@ -6,6 +6,7 @@
 //!
 //! - `control_plane`: the programs of Kubernetes and etcd; `container_runtime`: containerd; `go`:
 //!   the modules that both are built from
+//! - `helm`: Helm, which installs charts
 //! - `tree`: the operating system of hosts
 //! - `cache`: folders under a digest of what they are made from
 //! - `program`: programs that run to their end
@@ -16,5 +17,6 @@ pub mod container_runtime;
 pub mod control_plane;
 mod debian;
 mod go;
+pub mod helm;
 pub mod program;
 pub mod tree;

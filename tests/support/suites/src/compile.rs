@@ -358,7 +358,7 @@ fn newest_glibc(versions: &str) -> Option<(u32, u32)> {
 }
 
 /// What the lab is made of.
-pub(crate) const PARTS: [&str; 3] = ["control-plane", "container-runtime", "tree"];
+pub(crate) const PARTS: [&str; 4] = ["control-plane", "container-runtime", "helm", "tree"];
 
 /// Makes [`PARTS`] where they are missing, each beside the others and cargo.
 ///
@@ -367,8 +367,10 @@ pub(crate) const PARTS: [&str; 3] = ["control-plane", "container-runtime", "tree
 /// The cores that Go takes cannot be had.
 pub(crate) fn prebuilt(workspace: &Workspace) -> Result<Vec<Job>> {
     let job = |name: &'static str| {
-        let is_go = name == "control-plane";
-        let cores = workspace.cores.as_ref().filter(|_| is_go);
+        let is_go = matches!(name, "control-plane" | "helm");
+        // A second reservation would wait for the first, which is returned when its job ends.
+        let cores = workspace.cores.as_ref();
+        let cores = cores.filter(|_| name == "control-plane");
         let reserved = cores.map(Cores::reserve).transpose()?;
         let workspace = workspace.clone();
         let job = Job::new(name, &[], move |log| {

@@ -288,6 +288,15 @@ pub(crate) const SUITES: &[Suite] = &[
         ..SUITE
     },
     Suite {
+        name: "release-files",
+        executable: ("release-builder", "chart"),
+        threads: 2,
+        programs: &[],
+        own: &["tests/helm", "tests/tools/release-builder"],
+        limit_mins: 5,
+        ..SUITE
+    },
+    Suite {
         name: "accounts",
         executable: ("tests", "accounts"),
         threads: 3,

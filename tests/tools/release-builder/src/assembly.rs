@@ -16,7 +16,7 @@ use signatures::Signer;
 
 use crate::command_line::program::Architecture;
 use crate::release_image::{ReleaseImage, SigningKey};
-use crate::{checksums, command_line, notes};
+use crate::{archive, bundle, chart, checksums, command_line, files, notes};
 
 /// Folders of a release.
 const IMAGES: &str = "images";
@@ -76,7 +76,7 @@ pub async fn make(options: &ReleaseOptions) -> anyhow::Result<Vec<BuiltImage>> {
         checkout.version
     );
     let signer = options.key.as_ref().map(signer).transpose()?;
-    let changelog = read(&options.checkout.join("CHANGELOG.md"))?;
+    let changelog = files::read_text(&options.checkout.join("CHANGELOG.md"))?;
     let notes = notes::of(&changelog, &options.version)?;
     empty(&options.out)?;
 
@@ -87,25 +87,27 @@ pub async fn make(options: &ReleaseOptions) -> anyhow::Result<Vec<BuiltImage>> {
     if let Some(os) = &options.os {
         images.push(make_release_image(options, os, trust.is_some())?);
     }
+    let time = u64::try_from(checkout.time.as_second()).context("time of the commit")?;
+    pack_manifests(options, &images, time)?;
     command_line::write(
         &command_line::Input {
             program: &options.slipway(),
             version: &options.version,
             architecture: Architecture::Amd64,
-            time: u64::try_from(checkout.time.as_second()).context("time of the commit")?,
+            time,
         },
         &options.out,
     )?;
-    write(&options.out.join(NOTES), notes.as_bytes())?;
+    files::write(&options.out.join(NOTES), notes)?;
     if let Some(signer) = &signer {
         let key = signer.public_key()?;
-        write(&options.out.join(PUBLIC_KEY), key.as_bytes())?;
+        files::write(&options.out.join(PUBLIC_KEY), key)?;
     }
     checksums::write(&options.out)?;
     if let Some(signer) = &signer {
         let sums = options.out.join(checksums::NAME);
-        let signature = signer.sign_file(read(&sums)?.as_bytes(), Timestamp::now())?;
-        write(&sums.with_extension("asc"), &signature)?;
+        let signature = signer.sign_file(&files::read(&sums)?, Timestamp::now())?;
+        files::write(&sums.with_extension("asc"), signature)?;
     }
     Ok(images)
 }
@@ -139,6 +141,36 @@ async fn make_images(
         images.push(build_keys(&image_options, trust).await?);
     }
     Ok((images, trust))
+}
+
+/// Packs the bundle for kustomize and the chart for Helm, which name the images by digest.
+fn pack_manifests(
+    options: &ReleaseOptions,
+    images: &[BuiltImage],
+    time: u64,
+) -> anyhow::Result<()> {
+    let mut pull_specs = BTreeMap::new();
+    for image in images {
+        let repository = format!("{}/{}", options.registry, image.name);
+        pull_specs.insert(image.name, PullSpec::new(&repository, &image.digest)?);
+    }
+    let deploy = options.checkout.join("deploy");
+    let folder = tempfile::tempdir().context("cannot make a directory")?;
+    let version = &options.version;
+    for (written, ending) in [
+        (
+            bundle::write(&deploy, version, &pull_specs, folder.path())?,
+            "tar.gz",
+        ),
+        (
+            chart::write(&deploy, version, &pull_specs, folder.path())?,
+            "tgz",
+        ),
+    ] {
+        let name = format!("slipway-{version}.{ending}");
+        archive::pack(&written, time, &options.out.join(name))?;
+    }
+    Ok(())
 }
 
 /// Copies what an image is made of out of it.
@@ -183,11 +215,14 @@ fn make_release_image(
 
 fn signer(key: &SigningKey) -> anyhow::Result<Signer> {
     let passphrase = match &key.passphrase {
-        Some(file) => read(file)?.lines().next().unwrap_or_default().to_owned(),
+        Some(file) => files::read_text(file)?
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .to_owned(),
         None => String::new(),
     };
-    let bytes = std::fs::read(&key.file);
-    let bytes = bytes.with_context(|| format!("cannot read {}", key.file.display()))?;
+    let bytes = files::read(&key.file)?;
     Signer::parse(&bytes, &passphrase).with_context(|| format!("key {}", key.file.display()))
 }
 
@@ -203,12 +238,4 @@ fn empty(out: &Path) -> anyhow::Result<()> {
         std::fs::remove_dir_all(out).with_context(|| format!("cannot empty {}", out.display()))?;
     }
     std::fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))
-}
-
-fn read(path: &Path) -> anyhow::Result<String> {
-    std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
-}
-
-fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    std::fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
 }

@@ -1,9 +1,11 @@
 //! `SHA256SUMS`: the digests of a release's files, as `sha256sum --check` reads them.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::Context as _;
 use sha2::{Digest as _, Sha256};
+
+use crate::files;
 
 /// The file of digests.
 pub const NAME: &str = "SHA256SUMS";
@@ -14,7 +16,7 @@ pub const NAME: &str = "SHA256SUMS";
 /// A file cannot be read or written, or the name of one is not UTF-8.
 pub fn write(directory: &Path) -> anyhow::Result<()> {
     let mut text = String::new();
-    for path in files(directory)? {
+    for path in files::below(directory)? {
         let name = path.strip_prefix(directory)?;
         let name = name.to_str();
         let name = name.with_context(|| format!("{}: the name is not UTF-8", path.display()))?;
@@ -28,26 +30,7 @@ pub fn write(directory: &Path) -> anyhow::Result<()> {
 }
 
 fn digest(path: &Path) -> anyhow::Result<String> {
-    let bytes = std::fs::read(path);
-    let bytes = bytes.with_context(|| format!("cannot read {}", path.display()))?;
-    Ok(hex::encode(Sha256::digest(bytes)))
-}
-
-fn files(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let mut all = Vec::new();
-    let mut open = vec![directory.to_owned()];
-    while let Some(directory) = open.pop() {
-        let entries = std::fs::read_dir(&directory);
-        let shown = || format!("cannot read {}", directory.display());
-        for entry in entries.with_context(shown)? {
-            let entry = entry.with_context(shown)?;
-            let kind = entry.file_type().with_context(shown)?;
-            let list = if kind.is_dir() { &mut open } else { &mut all };
-            list.push(entry.path());
-        }
-    }
-    all.sort();
-    Ok(all)
+    Ok(hex::encode(Sha256::digest(files::read(path)?)))
 }
 
 #[cfg(test)]

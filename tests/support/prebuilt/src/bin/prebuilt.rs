@@ -5,15 +5,17 @@ use std::process::ExitCode;
 
 use prebuilt::container_runtime::ContainerRuntime;
 use prebuilt::control_plane::Programs;
+use prebuilt::helm;
 use prebuilt::tree::{BaseTree, Form};
 
-const USAGE: &str = "usage: prebuilt control-plane | container-runtime | tree";
+const USAGE: &str = "usage: prebuilt control-plane | container-runtime | helm | tree";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let made = match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["control-plane"] => Programs::find().and_then(|it| it.versions()),
         ["container-runtime"] => ContainerRuntime::find().and_then(|it| it.versions()),
+        ["helm"] => helm::find().and_then(|_| helm::version()),
         ["tree"] => BaseTree::find(Form::Plain).map(|tree| tree.packages + "\n"),
         _ => {
             // Nowhere is left to report that standard error is closed.

@@ -5,9 +5,8 @@ use std::collections::BTreeSet;
 use anyhow::Context as _;
 use tar::{Builder, EntryType, Header};
 
-use crate::command_line::contents::{
-    Content, Contents, Entry, LICENSE, completions, gzip, programs,
-};
+use crate::archive::gzip;
+use crate::command_line::contents::{Content, Contents, Entry, LICENSE, completions, programs};
 
 /// The folder that all files are in, and the name of the archive without its ending.
 fn stem(contents: &Contents) -> String {

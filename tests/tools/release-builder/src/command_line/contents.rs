@@ -1,11 +1,9 @@
 //! What both packages have: the program, its pages, and the scripts of shells.
 
-use std::io::Write as _;
 use std::path::Path;
 
 use anyhow::Context as _;
 use clap_complete::Shell;
-use flate2::{Compression, GzBuilder};
 use jiff::Timestamp;
 use semver::Version;
 use slipway::cli::{PLUGIN, PLUGIN_COMPLETION};
@@ -103,11 +101,4 @@ pub(crate) fn completions(bash: &str, zsh: &str, fish: &str) -> [Entry; 3] {
         Entry::file(zsh, script(Shell::Zsh)),
         Entry::file(fish, script(Shell::Fish)),
     ]
-}
-
-/// Compresses as `gzip -9n`: without name and time.
-pub(crate) fn gzip(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
-    let mut encoder = GzBuilder::new().write(Vec::new(), Compression::best());
-    encoder.write_all(bytes)?;
-    encoder.finish()
 }

@@ -14,7 +14,8 @@ use md5::{Digest as _, Md5};
 use semver::Version;
 use slipway::manual::ManualPage;
 
-use crate::command_line::contents::{Content, Contents, Entry, LINKS, completions, gzip, programs};
+use crate::archive::gzip;
+use crate::command_line::contents::{Content, Contents, Entry, LINKS, completions, programs};
 use crate::command_line::program::LibraryVersion;
 
 /// The first of the workspace's authors.
