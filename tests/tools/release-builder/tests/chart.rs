@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::{Duration, Instant};
 
 use image_builder::component::COMPONENTS;
 use prebuilt::program::command;
@@ -350,7 +351,11 @@ fn the_chart_fits_into_a_secret() {
 
 /// Bindings of the admission policies that guard network policies: page "Network" of
 /// `deploy/README.md` has people delete them before an update or a removal by hand.
-const GUARDS: &str = "networkpolicy-prevent-deletion,networkpolicy-prevent-update";
+const FREE_WITHIN: Duration = Duration::from_secs(30);
+const GUARDS: [&str; 2] = [
+    "networkpolicy-prevent-deletion",
+    "networkpolicy-prevent-update",
+];
 
 #[tokio::test]
 #[ignore = "needs root, the lab's control plane, kubectl, and helm built by go"]
@@ -382,15 +387,33 @@ async fn bundle_and_chart_install_update_and_go() {
         ""
     );
 
+    let unguard = || {
+        for binding in GUARDS {
+            kubectl(&["delete", "validatingadmissionpolicybinding", binding]);
+        }
+        // The API server's admission learns of it by a watch.
+        let is_allowed = |verb: &str, values: &[&str]| {
+            let mut command = release.on(&release.kubectl, &server);
+            command
+                .args([verb, "networkpolicy", "default-deny"])
+                .args(values);
+            command.arg("--namespace=openshift-machine-config-operator");
+            run(command.arg("--dry-run=server")).status.success()
+        };
+        let is_free = || is_allowed("delete", &[]) && is_allowed("label", &["a=b"]);
+        let end = Instant::now() + FREE_WITHIN;
+        while !is_free() {
+            assert!(Instant::now() < end, "the policies still hold");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    };
     // Helm takes over what is there, and its own again.
-    for verb in ["install", "upgrade"] {
-        let notes = helm(&[verb, "slipway", chart, "--take-ownership"]);
-        assert!(notes.contains("Slipway 0.2.0 is installed"), "{notes}");
-    }
+    unguard();
+    let notes = helm(&["install", "slipway", chart, "--take-ownership"]);
+    assert!(notes.contains("Slipway 0.2.0 is installed"), "{notes}");
+    helm(&["upgrade", "slipway", chart]);
     let definitions = kubectl(&["get", "crd", "--output=name"]);
-    for binding in GUARDS.split(',') {
-        kubectl(&["delete", "validatingadmissionpolicybinding", binding]);
-    }
+    unguard();
     helm(&["uninstall", "slipway"]);
     // People's objects stay.
     assert_eq!(kubectl(&["get", "crd", "--output=name"]), definitions);
