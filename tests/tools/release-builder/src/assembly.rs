@@ -129,10 +129,12 @@ async fn make_images(
     let trust = match signer {
         Some(signer) if !options.stores.is_empty() => {
             let key = signer.public_key()?.into_bytes();
-            let stores = (1..).map(|number: usize| number.to_string());
+            let numbers = (1..).map(|number: usize| number.to_string());
+            let stores = options.stores.iter();
+            let stores = stores.map(|address| address.trim_end_matches('/').to_owned());
             Some(SignatureTrust {
                 keyrings: BTreeMap::from([("slipway".to_owned(), key)]),
-                stores: stores.zip(options.stores.iter().cloned()).collect(),
+                stores: numbers.zip(stores).collect(),
             })
         }
         _ => None,
@@ -230,12 +232,37 @@ fn signer(key: &SigningKey) -> anyhow::Result<Signer> {
 fn empty(out: &Path) -> anyhow::Result<()> {
     if out.exists() {
         let is_release = out.join(IMAGES).join("oci-layout").exists();
+        // A run that broke off before its first image leaves it so.
+        let is_empty = std::fs::read_dir(out).is_ok_and(|mut entries| entries.next().is_none());
         ensure!(
-            is_release,
+            is_release || is_empty,
             "{} holds no release: it is not replaced",
             out.display()
         );
         std::fs::remove_dir_all(out).with_context(|| format!("cannot empty {}", out.display()))?;
     }
     std::fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_release_or_nothing_is_replaced() {
+        let root = tempfile::tempdir().unwrap();
+        let out = root.path().join("out");
+        // Neither an absent directory nor an empty one.
+        empty(&out).unwrap();
+        empty(&out).unwrap();
+        files::write(&out.join("a"), "of a person").unwrap();
+        let error = empty(&out).unwrap_err().to_string();
+        assert!(
+            error.ends_with("holds no release: it is not replaced"),
+            "{error}"
+        );
+        files::write(&out.join(IMAGES).join("oci-layout"), "{}").unwrap();
+        empty(&out).unwrap();
+        assert!(!out.join("a").exists());
+    }
 }
