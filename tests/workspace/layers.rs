@@ -33,6 +33,7 @@ const LAYERS: &[(&str, Layer)] = &[
     ("release", Thinking),
     ("version-update", Thinking),
     ("upgrade-plan", Thinking),
+    ("install", Thinking),
     ("update-graph", Thinking),
     ("display", Thinking),
     ("host", HandsOrChassis),

@@ -10,6 +10,7 @@ use crate::explain::ExplainArgs;
 use crate::graph::GraphArgs;
 use crate::graph_data::{GraphCheckArgs, GraphPromoteArgs};
 use crate::image_extract::ImageExtractArgs;
+use crate::install::arguments::{InstallArgs, UninstallArgs};
 use crate::managed::arguments::ManagedArgs;
 use crate::pools::arguments::{NodeArgs, PoolArgs, WatchArgs};
 use crate::release_extract::ExtractArgs;
@@ -65,6 +66,10 @@ pub enum CommandGroup {
     },
     /// A channel of an update service: its releases, the shortest path, a picture
     Graph(Box<GraphArgs>),
+    /// Install Slipway on a cluster, or bring it to this version: looks at cluster and hosts first
+    Install(Box<InstallArgs>),
+    /// Take Slipway off cluster and hosts; what people made stays
+    Uninstall(Box<UninstallArgs>),
     /// Where a cluster is, which updates there are, and the request for one
     Upgrade(Box<UpgradeArgs>),
     /// Upgrades on a date: plan, schedule, cancel, status

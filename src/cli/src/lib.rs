@@ -16,6 +16,7 @@
 //! - [`config_render`]: what a pool's MachineConfigs are merged into
 //! - [`explain`]: what each reason, condition, phase and event means
 //! - [`pools`]: what pools and nodes run, want and wait for
+//! - [`install`]: Slipway on a cluster, and off it again
 //! - [`kubeconfig`]: options for the cluster that a command asks
 //! - [`decide`]: what is shown and requested, from values
 //! - `cluster_version`: the object that says what a cluster runs
@@ -39,6 +40,7 @@ pub mod failure;
 pub mod graph;
 mod graph_data;
 mod image_extract;
+pub mod install;
 pub mod kubeconfig;
 pub mod managed;
 pub mod manual;
@@ -82,6 +84,8 @@ pub async fn run(cli: SlipwayArgs) -> anyhow::Result<Ending> {
             GraphDataVerb::Promote(arguments) => graph_data::promote(&arguments),
         },
         CommandGroup::Graph(arguments) => return graph::run(*arguments).await,
+        CommandGroup::Install(arguments) => return Box::pin(install::run(*arguments)).await,
+        CommandGroup::Uninstall(arguments) => return install::remove::run(*arguments).await,
         CommandGroup::Upgrade(arguments) => return Box::pin(upgrade::run(*arguments)).await,
         CommandGroup::Managed(arguments) => return managed::run(*arguments).await,
         CommandGroup::Pool(arguments) => return pools::show_pools(arguments).await,

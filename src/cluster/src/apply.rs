@@ -158,6 +158,71 @@ impl Applier {
     /// # Errors
     /// All of [`Error`].
     pub async fn apply(&self, object: &Value, ownership: Ownership) -> Result<Applied, Error> {
+        let Place {
+            what,
+            api_version,
+            path,
+        } = self.place(object).await?;
+        let sent = async {
+            let before = self.version(&path).await?;
+            let response = self.patch(&path, object, ownership).await?;
+            Ok((before, response))
+        };
+        let (before, response): (_, Value) = sent.await.map_err(|source: wire::Error| {
+            if source.is_not_found() {
+                // Its kind is gone, or served under another path.
+                self.discovery.forget(&api_version);
+            }
+            read(what, source)
+        })?;
+        let after = response.pointer("/metadata/resourceVersion");
+        let change = match before {
+            None => ApplyOutcome::Created,
+            Some(before) if after.and_then(Value::as_str) == Some(&before) => {
+                ApplyOutcome::Unchanged
+            }
+            Some(_) => ApplyOutcome::Changed,
+        };
+        Ok(Applied {
+            change,
+            object: response,
+        })
+    }
+
+    /// Has the API server check such an apply and store nothing: says what it would do.
+    ///
+    /// Sends two requests: the object before, and the patch. Shape: as for [`Self::apply`].
+    ///
+    /// # Errors
+    /// All of [`Error`]; what is refused now would be refused then.
+    pub async fn rehearse(
+        &self,
+        object: &Value,
+        ownership: Ownership,
+    ) -> Result<ApplyOutcome, Error> {
+        let place = self.place(object).await?;
+        let sent = async {
+            let before = self.access.find::<PlainObject>(&place.path).await?;
+            let address = self.address(&place.path, ownership) + "&dryRun=All";
+            let body = RequestBody::Apply(object);
+            let response = self
+                .access
+                .send::<PlainObject>(Method::PATCH, &address, body);
+            Ok((before, response.await?))
+        };
+        let (before, after) = sent.await.map_err(|source: wire::Error| {
+            self.refused(place.what.clone(), Some(&place.api_version), source)
+        })?;
+        let before = before.map(|PlainObject(before)| content(before));
+        Ok(match before {
+            None => ApplyOutcome::Created,
+            Some(before) if before == content(after.0) => ApplyOutcome::Unchanged,
+            Some(_) => ApplyOutcome::Changed,
+        })
+    }
+
+    /// What an object is called, and where it is.
+    async fn place(&self, object: &Value) -> Result<Place, Error> {
         let what = describe(object);
         let text = |pointer: &'static str, field: &'static str| {
             let value = object.pointer(pointer).and_then(Value::as_str);
@@ -185,29 +250,10 @@ impl Applier {
             (Err(error), None) => return Err(error),
         };
         let path = served.path(namespace, name);
-        let sent = async {
-            let before = self.version(&path).await?;
-            let response = self.patch(&path, object, ownership).await?;
-            Ok((before, response))
-        };
-        let (before, response): (_, Value) = sent.await.map_err(|source: wire::Error| {
-            if source.is_not_found() {
-                // Its kind is gone, or served under another path.
-                self.discovery.forget(api_version);
-            }
-            read(what, source)
-        })?;
-        let after = response.pointer("/metadata/resourceVersion");
-        let change = match before {
-            None => ApplyOutcome::Created,
-            Some(before) if after.and_then(Value::as_str) == Some(&before) => {
-                ApplyOutcome::Unchanged
-            }
-            Some(_) => ApplyOutcome::Changed,
-        };
-        Ok(Applied {
-            change,
-            object: response,
+        Ok(Place {
+            api_version: api_version.to_owned(),
+            path,
+            what,
         })
     }
 
@@ -308,6 +354,23 @@ impl Applier {
         let validation = if self.is_strict { "Strict" } else { "Ignore" };
         format!("{path}?fieldManager={manager}{force}&fieldValidation={validation}")
     }
+}
+
+/// An object's name for people, and where it is.
+struct Place {
+    what: String,
+    api_version: String,
+    path: String,
+}
+
+/// An object without what the API server keeps of its writes.
+fn content(mut object: Value) -> Value {
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        for field in ["managedFields", "resourceVersion", "generation"] {
+            metadata.remove(field);
+        }
+    }
+    object
 }
 
 #[derive(Debug, Deserialize)]

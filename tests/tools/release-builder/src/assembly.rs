@@ -16,7 +16,7 @@ use signatures::Signer;
 
 use crate::command_line::program::Architecture;
 use crate::release_image::{ReleaseImage, SigningKey};
-use crate::{archive, bundle, chart, checksums, command_line, files, notes};
+use crate::{archive, bundle, chart, checksums, command_line, files, manifests, notes};
 
 /// Folders of a release.
 const IMAGES: &str = "images";
@@ -88,12 +88,13 @@ pub async fn make(options: &ReleaseOptions) -> anyhow::Result<Vec<BuiltImage>> {
         images.push(make_release_image(options, os, trust.is_some())?);
     }
     let time = u64::try_from(checkout.time.as_second()).context("time of the commit")?;
-    pack_manifests(options, &images, time)?;
+    let manifests = pack_manifests(options, &images, time)?;
     command_line::write(
         &command_line::Input {
             program: &options.slipway(),
             version: &options.version,
             architecture: Architecture::Amd64,
+            manifests: &manifests,
             time,
         },
         &options.out,
@@ -145,12 +146,13 @@ async fn make_images(
     Ok((images, trust))
 }
 
-/// Packs the bundle for kustomize and the chart for Helm, which name the images by digest.
+/// Packs the bundle for kustomize and the chart for Helm, which name the images by digest; returns
+/// the same objects for `slipway install`.
 fn pack_manifests(
     options: &ReleaseOptions,
     images: &[BuiltImage],
     time: u64,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Vec<u8>> {
     let mut pull_specs = BTreeMap::new();
     for image in images {
         let repository = format!("{}/{}", options.registry, image.name);
@@ -172,7 +174,10 @@ fn pack_manifests(
         let name = format!("slipway-{version}.{ending}");
         archive::pack(&written, time, &options.out.join(name))?;
     }
-    Ok(())
+    let manifests = manifests::of(&deploy, version, &pull_specs)?;
+    let manifests = serde_json::to_vec_pretty(&manifests)?;
+    files::write(&options.out.join(manifests::name(version)), &manifests)?;
+    Ok(manifests)
 }
 
 /// Copies what an image is made of out of it.

@@ -4,9 +4,9 @@
 //! - `template`: texts as templates
 //! - `values`: values, their defaults and their schema
 
-mod objects;
+pub(crate) mod objects;
 mod template;
-mod values;
+pub(crate) mod values;
 
 use std::collections::BTreeMap;
 use std::fs;

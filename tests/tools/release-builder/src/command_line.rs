@@ -26,6 +26,8 @@ pub struct Input<'a> {
     pub version: &'a str,
     /// What the program was built for.
     pub architecture: Architecture,
+    /// What `slipway install` applies, as [`crate::manifests`] makes it.
+    pub manifests: &'a [u8],
     /// The commit's time in seconds since 1970: that of all files in the packages.
     pub time: u64,
 }
@@ -38,7 +40,7 @@ pub struct Input<'a> {
 /// that is of no set package; the version is no semantic one; `dpkg-deb` is absent or fails; a file
 /// cannot be written.
 pub fn write(input: &Input<'_>, directory: &Path) -> anyhow::Result<[PathBuf; 2]> {
-    let contents = Contents::new(input.program, input.architecture, input.version, input.time)?;
+    let contents = Contents::new(input)?;
     let archive = directory.join(archive::name(&contents));
     let bytes = archive::bytes(&contents).context("cannot make the archive")?;
     let written = std::fs::write(&archive, bytes);

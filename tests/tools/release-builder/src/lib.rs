@@ -7,6 +7,7 @@
 //! - [`notes`]: what is new, of `CHANGELOG.md`
 //! - [`bundle`]: the kustomize bundle, what people apply of `deploy/`
 //! - [`chart`]: the Helm chart of the same objects
+//! - [`manifests`]: the same objects, as `slipway install` reads them
 //! - [`command_line`]: `slipway` as people install it
 //! - [`archive`]: folders as `.tar.gz`; `files`; `kustomization`, `images`: what `deploy/` has
 //! - [`checksums`]: `SHA256SUMS` of all files, the last one that is written
@@ -25,5 +26,6 @@ pub mod command_line;
 mod files;
 mod images;
 mod kustomization;
+pub mod manifests;
 pub mod notes;
 pub mod release_image;

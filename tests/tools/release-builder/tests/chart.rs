@@ -12,11 +12,13 @@ use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 use image_builder::component::COMPONENTS;
+use install::component::InstallComponent;
+use install::manifests::InstallManifests;
 use prebuilt::program::command;
 use prebuilt::{control_plane, helm};
 use release::PullSpec;
 use release::manifest::{Manifest, ObjectId};
-use release_builder::{archive, bundle, chart};
+use release_builder::{archive, bundle, chart, manifests};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use testbed::ApiServer;
@@ -145,7 +147,12 @@ fn objects(text: &str) -> Objects {
 }
 
 /// Checks that two sets of objects are equal, and that CRDs are kept in the first.
-fn compare(mut chart: Objects, bundle: &Objects, what: &str) {
+fn compare(chart: Objects, bundle: &Objects, what: &str) {
+    same(&kept(chart), bundle, what);
+}
+
+/// The chart's objects without the annotation that keeps CRDs, which all of them have.
+fn kept(mut chart: Objects) -> Objects {
     for (id, object) in &mut chart {
         if id.kind == "CustomResourceDefinition" {
             let annotations = object["metadata"]["annotations"].as_object_mut().unwrap();
@@ -158,10 +165,14 @@ fn compare(mut chart: Objects, bundle: &Objects, what: &str) {
             }
         }
     }
+    chart
+}
+
+fn same(objects: &Objects, bundle: &Objects, what: &str) {
     let ids = |objects: &Objects| objects.keys().map(ToString::to_string).collect::<Vec<_>>();
-    assert_eq!(ids(&chart), ids(bundle), "{what}");
+    assert_eq!(ids(objects), ids(bundle), "{what}");
     for (id, object) in bundle {
-        let difference = difference("", &chart[id], object);
+        let difference = difference("", &objects[id], object);
         assert_eq!(difference, None, "{what}: {id}");
     }
 }
@@ -303,6 +314,63 @@ fn the_chart_has_the_objects_of_the_bundle() {
     let on = OPTIONS.iter().flat_map(|(_, components)| *components);
     let on: Vec<_> = on.map(|name| (*name, true)).collect();
     compare(release.template(&on), &everything, "all components");
+}
+
+#[test]
+#[ignore = "needs kubectl, and helm built by go"]
+fn what_is_installed_has_the_objects_of_the_bundle() {
+    use InstallComponent::{
+        ConfigServer, MachineConfig, ManagedUpgrade, Monitoring, UpdateService, VersionOperator,
+    };
+    let release = Release::new();
+    let manifests = manifests::of(Path::new(DEPLOY), VERSION, &pull_specs()).unwrap();
+    let text = serde_json::to_vec(&manifests).unwrap();
+    let manifests = InstallManifests::parse(&text).unwrap();
+    let installed = |components: &[InstallComponent]| -> Objects {
+        let wanted = manifests.of(&components.iter().copied().collect());
+        wanted.into_iter().map(|it| (it.id, it.object)).collect()
+    };
+    let folders = |folders: &[&str]| {
+        let all = folders.iter().flat_map(|folder| release.kustomize(folder));
+        // Of an object in two folders the first counts.
+        let mut objects = Objects::new();
+        for (id, object) in all {
+            objects.entry(id).or_insert(object);
+        }
+        objects
+    };
+    let root = folders(&[""]);
+    same(&installed(&[MachineConfig, ConfigServer]), &root, "root");
+    let without = kept(release.template(&[("configServer", false)]));
+    same(&installed(&[MachineConfig]), &without, "no config server");
+    for (component, names) in [
+        (VersionOperator, &["cvo"][..]),
+        (ManagedUpgrade, &["managed-upgrade"]),
+        (UpdateService, &["update-service"]),
+    ] {
+        let mut expected = folders(names);
+        for (id, object) in &mut expected {
+            // A namespace of two folders: the root's has no annotation of releases.
+            if let Some(first) = root.get(id) {
+                *object = first.clone();
+            }
+        }
+        same(&installed(&[component]), &expected, component.name());
+    }
+    same(
+        &installed(&[UpdateService, Monitoring]),
+        &folders(&["update-service", "update-service/monitoring"]),
+        "a site with monitoring",
+    );
+    let all = [
+        "",
+        "cvo",
+        "managed-upgrade",
+        "monitoring",
+        "update-service",
+        "update-service/monitoring",
+    ];
+    same(&installed(&InstallComponent::ALL), &folders(&all), "all");
 }
 
 #[test]

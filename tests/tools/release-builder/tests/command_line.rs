@@ -41,6 +41,7 @@ fn input(version: &'static str) -> Input<'static> {
         program: Path::new("/bin/true"),
         version,
         architecture: machine(),
+        manifests: b"{}",
         time: TIME,
     }
 }

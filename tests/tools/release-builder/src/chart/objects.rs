@@ -36,22 +36,24 @@ const HASH_DIGITS: usize = 10;
 
 /// A file of objects.
 #[derive(Debug)]
-pub(super) struct ObjectFile {
+pub(crate) struct ObjectFile {
     /// Relative to `deploy/`.
-    pub(super) path: PathBuf,
+    pub(crate) path: PathBuf,
     /// All must be on.
-    pub(super) switches: BTreeSet<Switch>,
-    pub(super) documents: Vec<Document>,
+    pub(crate) switches: BTreeSet<Switch>,
+    pub(crate) documents: Vec<Document>,
 }
 
 /// An object of a file.
 #[derive(Debug)]
-pub(super) struct Document {
-    pub(super) manifest: Manifest,
+pub(crate) struct Document {
+    pub(crate) manifest: Manifest,
     /// As the file has it, or printed if kustomize changes the object.
-    pub(super) text: String,
+    pub(crate) text: String,
+    /// Other files with the same object, relative to `deploy/`.
+    pub(crate) also: Vec<PathBuf>,
     /// What the object is instead while a switch is on.
-    pub(super) patched: Option<(Switch, Value)>,
+    pub(crate) patched: Option<(Switch, Value)>,
 }
 
 /// The operations of a component's patches.
@@ -66,7 +68,7 @@ struct Patch {
 ///
 /// # Errors
 /// A file cannot be read, or kustomize is asked for what is not imitated here.
-pub(super) fn of(deploy: &Path) -> Result<Vec<ObjectFile>> {
+pub(crate) fn of(deploy: &Path) -> Result<Vec<ObjectFile>> {
     let mut patches = Vec::new();
     for component in Kustomization::read(deploy)?.components {
         patches.extend(patches_of(deploy, &component)?);
@@ -95,7 +97,8 @@ pub(super) fn of(deploy: &Path) -> Result<Vec<ObjectFile>> {
 /// Leaves an object of several files in the first.
 fn keep_first(files: &mut [ObjectFile]) -> Result<()> {
     let mut seen: BTreeMap<ObjectId, BTreeSet<Switch>> = BTreeMap::new();
-    for file in files {
+    let mut also: BTreeMap<ObjectId, Vec<PathBuf>> = BTreeMap::new();
+    for file in &mut *files {
         let mut kept = Vec::new();
         for document in std::mem::take(&mut file.documents) {
             let id = &document.manifest.id;
@@ -104,14 +107,20 @@ fn keep_first(files: &mut [ObjectFile]) -> Result<()> {
                     seen.insert(id.clone(), file.switches.clone());
                     kept.push(document);
                 }
-                Some(first) => ensure!(
-                    first.is_subset(&file.switches),
-                    "{}: {id} stands in a file that may be off",
-                    file.path.display()
-                ),
+                Some(first) => {
+                    ensure!(
+                        first.is_subset(&file.switches),
+                        "{}: {id} stands in a file that may be off",
+                        file.path.display()
+                    );
+                    also.entry(id.clone()).or_default().push(file.path.clone());
+                }
             }
         }
         file.documents = kept;
+    }
+    for document in files.iter_mut().flat_map(|file| &mut file.documents) {
+        document.also = also.remove(&document.manifest.id).unwrap_or_default();
     }
     Ok(())
 }
@@ -164,7 +173,7 @@ fn collect(deploy: &Path, folder: &Path, all: &mut Vec<ObjectFile>) -> Result<()
 }
 
 /// Switches of a folder and of those above it.
-fn switches(folder: &Path) -> BTreeSet<Switch> {
+pub(crate) fn switches(folder: &Path) -> BTreeSet<Switch> {
     let folders = folder.iter().filter_map(|name| name.to_str());
     let of = |name| SWITCHES.iter().find(|(folder, _)| *folder == name);
     folders.filter_map(of).map(|(_, switch)| *switch).collect()
@@ -182,6 +191,7 @@ fn documents(path: &Path, text: &str) -> Result<Vec<Document>> {
             documents.push(Document {
                 manifest,
                 text: text.clone(),
+                also: Vec::new(),
                 patched: None,
             });
         }

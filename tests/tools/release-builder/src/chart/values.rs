@@ -12,7 +12,7 @@ use crate::images;
 
 /// What turns objects on: `components.<name>.enabled`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Switch {
+pub(crate) enum Switch {
     ConfigServer,
     VersionOperator,
     ManagedUpgrade,

@@ -6,7 +6,9 @@ use anyhow::Context as _;
 use tar::{Builder, EntryType, Header};
 
 use crate::archive::gzip;
-use crate::command_line::contents::{Content, Contents, Entry, LICENSE, completions, programs};
+use crate::command_line::contents::{
+    Content, Contents, Entry, LICENSE, MANIFESTS, completions, programs,
+};
 
 /// The folder that all files are in, and the name of the archive without its ending.
 fn stem(contents: &Contents) -> String {
@@ -24,6 +26,7 @@ pub(crate) fn bytes(contents: &Contents) -> anyhow::Result<Vec<u8>> {
     let mut entries = programs(contents, "");
     entries.push(Entry::file("LICENSE", LICENSE));
     entries.push(Entry::file("README", readme(contents)));
+    entries.push(Entry::file(MANIFESTS, &*contents.manifests));
     entries.extend(completions(
         "completions/slipway.bash",
         "completions/_slipway",
@@ -41,6 +44,7 @@ fn readme(contents: &Contents) -> String {
         "The command line of Slipway {}. To install it below /usr/local:\n\
          sudo cp -P slipway kubectl-slipway kubectl_complete-slipway /usr/local/bin/\n\
          sudo mkdir -p /usr/local/share/man && sudo cp -R man/man1 /usr/local/share/man/\n\
+         sudo cp -R share/slipway /usr/local/share/    # what slipway install applies\n\
          echo 'source <(slipway completion bash)' >> ~/.bashrc    # or zsh; files: completions/\n",
         contents.version
     )

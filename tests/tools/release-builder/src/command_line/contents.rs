@@ -1,7 +1,5 @@
 //! What both packages have: the program, its pages, and the scripts of shells.
 
-use std::path::Path;
-
 use anyhow::Context as _;
 use clap_complete::Shell;
 use jiff::Timestamp;
@@ -10,13 +8,17 @@ use slipway::cli::{PLUGIN, PLUGIN_COMPLETION};
 use slipway::completion::script;
 use slipway::manual::{ManualPage, pages};
 
-use crate::command_line::program::{Architecture, Program};
+use crate::command_line::Input;
+use crate::command_line::program::Program;
 
 /// The program.
 pub(crate) const PROGRAM: &str = "slipway";
 
 /// Links to the program, by which kubectl finds it.
 pub(crate) const LINKS: [&str; 2] = [PLUGIN, PLUGIN_COMPLETION];
+
+/// Where `slipway` finds what it installs, in `usr` or beside the program.
+pub(crate) const MANIFESTS: &str = "share/slipway/manifests.json";
 
 /// Slipway's licence.
 pub(crate) const LICENSE: &[u8] = include_bytes!("../../../../../LICENSE");
@@ -29,16 +31,14 @@ pub(crate) struct Contents {
     /// Time of all files.
     pub(crate) time: Timestamp,
     pub(crate) pages: Vec<ManualPage>,
+    /// What `slipway install` applies.
+    pub(crate) manifests: Vec<u8>,
 }
 
 impl Contents {
-    pub(crate) fn new(
-        program: &Path,
-        architecture: Architecture,
-        version: &str,
-        time: u64,
-    ) -> anyhow::Result<Self> {
-        let program = Program::read(program, architecture)?;
+    pub(crate) fn new(input: &Input<'_>) -> anyhow::Result<Self> {
+        let Input { version, time, .. } = *input;
+        let program = Program::read(input.program, input.architecture)?;
         let parsed = Version::parse(version);
         let parsed = parsed.with_context(|| format!("{version:?} is no semantic version"))?;
         let time = i64::try_from(time).ok();
@@ -49,6 +49,7 @@ impl Contents {
             program,
             version: parsed,
             time,
+            manifests: input.manifests.to_vec(),
             pages: pages(version, &date).context("cannot make the manual pages")?,
         })
     }

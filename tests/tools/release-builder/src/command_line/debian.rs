@@ -15,7 +15,9 @@ use semver::Version;
 use slipway::manual::ManualPage;
 
 use crate::archive::gzip;
-use crate::command_line::contents::{Content, Contents, Entry, LINKS, completions, programs};
+use crate::command_line::contents::{
+    Content, Contents, Entry, LINKS, MANIFESTS, completions, programs,
+};
 use crate::command_line::program::LibraryVersion;
 
 /// The first of the workspace's authors.
@@ -88,6 +90,10 @@ pub(crate) fn build(contents: &Contents, package: &Path) -> anyhow::Result<()> {
 /// What the package installs, sorted by path.
 fn installed(contents: &Contents) -> anyhow::Result<Vec<Entry>> {
     let mut entries = programs(contents, "usr/bin/");
+    entries.push(Entry::file(
+        format!("usr/{MANIFESTS}"),
+        &*contents.manifests,
+    ));
     entries.extend(completions(
         "usr/share/bash-completion/completions/slipway",
         "usr/share/zsh/vendor-completions/_slipway",

@@ -1,0 +1,367 @@
+//! `slipway install`: a release's objects on a cluster, after a look at cluster and hosts.
+//!
+//! What is applied and what is missing is decided in crate `install`; here are the requests.
+//!
+//! - `arguments`: options
+//! - `source`: the objects of a version
+//! - `requests`: requests to the cluster
+//! - `hosts`: pods that look at hosts, or clean them
+//! - `remove`: `slipway uninstall`
+
+pub mod arguments;
+mod hosts;
+pub(crate) mod remove;
+mod requests;
+mod source;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail, ensure};
+use cluster::apply::{ApplyOutcome, Ownership};
+use install::component::{InstallComponent, choose};
+use install::host_pod::{self, HostVerb};
+use install::manifests::InstallManifests;
+use install::order;
+use install::plan::InstallPlan;
+use install::record::{InstallRecord, InstallStage};
+use install::rival::suspects;
+use install::survey::{InstallSurvey, NodeCheck, Rehearsed, runs_on_hosts};
+use install::workload::waits_for;
+use release::manifest::{Manifest, ObjectId};
+use tokio::time::{Instant, sleep};
+
+use self::arguments::InstallArgs;
+use self::requests::InstallRequests;
+use crate::failure::{Ending, Usage};
+use crate::output::{print, print_data, show};
+
+/// Images of the manifests by which hosts are looked at, and which a release takes the place of.
+const HOST_IMAGE: &str = "slipway-mcd";
+const RELEASE_BASE: &str = "slipway-cvo";
+
+/// How long a definition may take until its kind is served, and admission until it has noticed that
+/// a policy is unbound.
+const NOTICE_LIMIT: Duration = Duration::from_secs(60);
+
+const PAUSE: Duration = Duration::from_millis(500);
+
+pub(crate) async fn run(arguments: InstallArgs) -> anyhow::Result<Ending> {
+    let manifests = source::read(arguments.manifests.as_deref())?;
+    if arguments.render {
+        let components = chosen(&arguments, None)?;
+        return render(&wanted(&manifests, &components, &arguments)?);
+    }
+    let ownership = if arguments.force_conflicts {
+        Ownership::Take
+    } else {
+        Ownership::Respect
+    };
+    if let Some(release) = &arguments.release {
+        let stores = arguments.registries.stores()?;
+        crate::payload::read(&stores, &release.as_str().parse()?).await?;
+    }
+    let requests = InstallRequests::new(arguments.cluster.access()?, ownership);
+    let former = requests.record().await?;
+    if let Some(former) = &former
+        && former.stage == InstallStage::Removing
+    {
+        bail!(
+            "version {} is being removed: let slipway uninstall end first",
+            former.version
+        );
+    }
+    let components = chosen(&arguments, former.as_ref())?;
+    let wanted = wanted(&manifests, &components, &arguments)?;
+    let survey = survey(&requests, &arguments, &manifests, &components, &wanted).await?;
+    let there = survey
+        .rehearsed
+        .iter()
+        .filter(|(_, said)| !matches!(said, Rehearsed::Create | Rehearsed::Later))
+        .map(|(id, _)| id.clone())
+        .collect();
+    let version = manifests.version.as_str();
+    let plan = InstallPlan::new((version, &components), &wanted, former.as_ref(), survey);
+    show(arguments.cluster.output, &plan, || plan.text())?;
+    match plan.blocks() {
+        0 => {}
+        1 => bail!("nothing was applied: 1 requirement is missing"),
+        many => bail!("nothing was applied: {many} requirements are missing"),
+    }
+    if arguments.check {
+        return Ok(Ending::Done);
+    }
+    let host_image = match (&former, runs_on_hosts(&components)) {
+        (_, true) => image(&manifests, HOST_IMAGE)?,
+        (Some(former), false) => &former.host_image,
+        (None, false) => "",
+    };
+    let record = InstallRecord::begin(
+        former.as_ref(),
+        (version, host_image),
+        &components,
+        &wanted,
+        &there,
+    );
+    apply(&requests, record, &plan, &wanted).await?;
+    follow(&requests, &arguments, &plan, &wanted).await
+}
+
+/// The components to install. A release brings all but its operator itself.
+fn chosen(
+    arguments: &InstallArgs,
+    former: Option<&InstallRecord>,
+) -> anyhow::Result<BTreeSet<InstallComponent>> {
+    let installed = former.map(|it| it.components.clone()).unwrap_or_default();
+    let asked = &arguments.components;
+    if arguments.release.is_none() {
+        return choose(asked, &installed).map_err(|error| Usage::of(error).into());
+    }
+    let operator = BTreeSet::from([InstallComponent::VersionOperator]);
+    let others: Vec<_> = asked
+        .iter()
+        .chain(&installed)
+        .filter(|it| !operator.contains(it))
+        .collect();
+    if let Some(other) = others.first() {
+        bail!(Usage(format!(
+            "--release cannot be used with component {other}: the release's operator applies what \
+             the release has"
+        )));
+    }
+    Ok(operator)
+}
+
+/// The objects of the components, the version operator's with the release that is asked for.
+fn wanted(
+    manifests: &InstallManifests,
+    components: &BTreeSet<InstallComponent>,
+    arguments: &InstallArgs,
+) -> anyhow::Result<Vec<Manifest>> {
+    let mut wanted = manifests.of(components);
+    let Some(release) = &arguments.release else {
+        return Ok(wanted);
+    };
+    let base = image(manifests, RELEASE_BASE)?;
+    for manifest in &mut wanted {
+        let text = manifest.object.to_string().replace(base, release.as_str());
+        manifest.object = serde_json::from_str(&text).context("the release's name is no text")?;
+    }
+    Ok(wanted)
+}
+
+fn image<'a>(manifests: &'a InstallManifests, name: &str) -> anyhow::Result<&'a str> {
+    let image = manifests.images.get(name);
+    image
+        .map(String::as_str)
+        .with_context(|| format!("the manifests name no image {name}"))
+}
+
+fn render(wanted: &[Manifest]) -> anyhow::Result<Ending> {
+    let mut text = String::new();
+    for manifest in wanted {
+        text.push_str("---\n");
+        text.push_str(&serde_saphyr::to_string(&manifest.object)?);
+    }
+    print_data(text)?;
+    Ok(Ending::Done)
+}
+
+/// Looks at the cluster first: where it cannot be installed anyway, no pod is started on hosts.
+async fn survey(
+    requests: &InstallRequests,
+    arguments: &InstallArgs,
+    manifests: &InstallManifests,
+    components: &BTreeSet<InstallComponent>,
+    wanted: &[Manifest],
+) -> anyhow::Result<InstallSurvey> {
+    let mut survey = InstallSurvey {
+        server: requests.server().await?,
+        groups: requests.groups().await?,
+        denied: requests.denied(wanted).await?,
+        ..InstallSurvey::default()
+    };
+    survey.rivals = requests.rivals(&suspects(wanted)).await?;
+    if survey.denied.is_empty() {
+        survey.provided = requests.provided().await?;
+        survey.rehearsed = requests.rehearse(wanted).await?;
+    }
+    let is_lost = !survey.rivals.is_empty() || !survey.denied.is_empty();
+    if arguments.skip_host_check || is_lost || !runs_on_hosts(components) {
+        return Ok(survey);
+    }
+    let nodes = hosts::nodes(requests).await?;
+    let nodes: Vec<_> = nodes.iter().filter(|it| hosts::has_daemon(it)).collect();
+    let ready: Vec<_> = nodes.iter().filter(|it| it.is_ready).copied().collect();
+    let image = image(manifests, HOST_IMAGE)?;
+    let ends = hosts::run(requests, HostVerb::Check, &ready, image).await?;
+    survey.nodes = nodes
+        .iter()
+        .map(|node| {
+            let check = match ends.get(&node.name) {
+                Some(end) => host_pod::judge(end),
+                None => NodeCheck::Away,
+            };
+            (node.name.clone(), check)
+        })
+        .collect();
+    Ok(survey)
+}
+
+/// Applies all objects in their order, then removes what the version has not any more.
+async fn apply(
+    requests: &InstallRequests,
+    record: InstallRecord,
+    plan: &InstallPlan,
+    wanted: &[Manifest],
+) -> anyhow::Result<()> {
+    requests.put_record(&record).await?;
+    unbind(requests, plan, wanted).await?;
+    for (index, manifest) in wanted.iter().enumerate() {
+        let done = requests.apply(manifest).await?;
+        let word = match done {
+            ApplyOutcome::Created => "created",
+            ApplyOutcome::Changed => "changed",
+            ApplyOutcome::Unchanged => continue,
+        };
+        print(format!("{word} {}\n", manifest.id))?;
+        // The last definition: others need the kinds.
+        let next = wanted.get(index + 1);
+        if order::is_definition(&manifest.id)
+            && !next.is_some_and(|it| order::is_definition(&it.id))
+        {
+            until_served(requests, wanted).await?;
+        }
+    }
+    for object in &plan.stale {
+        if requests.remove(object).await? {
+            print(format!("removed {}\n", object.id()))?;
+        }
+    }
+    let stale = plan.stale.iter().map(|it| it.id()).collect();
+    requests.put_record(&record.finished(&stale)).await
+}
+
+/// Unbinds our own admission policies where they refuse what is changed; they are applied again
+/// after it.
+async fn unbind(
+    requests: &InstallRequests,
+    plan: &InstallPlan,
+    wanted: &[Manifest],
+) -> anyhow::Result<()> {
+    if plan.unbound.is_empty() {
+        return Ok(());
+    }
+    let bindings = wanted.iter().filter(|it| plan.unbound.contains(&it.id));
+    for binding in bindings {
+        if let Some(path) = requests.path_of(binding).await? {
+            requests.delete(&path).await?;
+        }
+    }
+    let policies: Vec<_> = wanted
+        .iter()
+        .filter(|it| it.id.kind == "NetworkPolicy")
+        .cloned()
+        .collect();
+    let deadline = Instant::now() + NOTICE_LIMIT;
+    loop {
+        let said = requests.rehearse(&policies).await?;
+        let refused = said.iter().find_map(|(id, said)| match said {
+            Rehearsed::Refused(why) => Some((id, why)),
+            _ => None,
+        });
+        let Some((id, why)) = refused else {
+            return Ok(());
+        };
+        ensure!(Instant::now() < deadline, "cannot apply {id}: {why}");
+        sleep(PAUSE).await;
+    }
+}
+
+/// Waits until each kind that was defined is served.
+async fn until_served(requests: &InstallRequests, wanted: &[Manifest]) -> anyhow::Result<()> {
+    let definitions = wanted.iter().filter(|it| order::is_definition(&it.id));
+    let deadline = Instant::now() + NOTICE_LIMIT;
+    for definition in definitions {
+        loop {
+            let object = requests
+                .find(&definition.id, &definition.full_api_version())
+                .await?;
+            let conditions = object
+                .as_ref()
+                .and_then(|it| it.pointer("/status/conditions")?.as_array());
+            let is_served = conditions
+                .into_iter()
+                .flatten()
+                .any(|it| it["type"] == "Established" && it["status"] == "True");
+            if is_served {
+                break;
+            }
+            ensure!(
+                Instant::now() < deadline,
+                "{} is not established after {} s",
+                definition.id,
+                NOTICE_LIMIT.as_secs()
+            );
+            sleep(PAUSE / 4).await;
+        }
+    }
+    Ok(())
+}
+
+/// Waits until the programs run; says what each of them still waits for where they do not.
+async fn follow(
+    requests: &InstallRequests,
+    arguments: &InstallArgs,
+    plan: &InstallPlan,
+    wanted: &[Manifest],
+) -> anyhow::Result<Ending> {
+    let what = format!("slipway {}", plan.version);
+    if arguments.timeout_secs == 0 {
+        print(format!("{what} is applied\n"))?;
+        return Ok(Ending::Done);
+    }
+    let away = u64::try_from(plan.nodes_away.len())?;
+    let workloads: Vec<_> = wanted
+        .iter()
+        .filter(|it| order::is_workload(&it.id))
+        .collect();
+    let deadline = Instant::now() + Duration::from_secs(arguments.timeout_secs);
+    let mut shown: BTreeMap<&ObjectId, String> = BTreeMap::new();
+    loop {
+        let mut waiting = BTreeMap::new();
+        for workload in &workloads {
+            let object = requests
+                .find(&workload.id, &workload.full_api_version())
+                .await?;
+            let waits = match object {
+                Some(object) => waits_for(&object, away),
+                None => Some("it is not there any more".to_owned()),
+            };
+            if let Some(why) = waits {
+                waiting.insert(&workload.id, why);
+            }
+        }
+        for (id, why) in &waiting {
+            if shown.insert(id, why.clone()).as_ref() != Some(why) {
+                print(format!("waiting {id}: {why}\n"))?;
+            }
+        }
+        if waiting.is_empty() {
+            let nodes = plan.nodes_away.join(", ");
+            print(format!("{what} is installed and runs\n"))?;
+            if !nodes.is_empty() {
+                print(format!("not yet on {nodes}: they are not Ready\n"))?;
+            }
+            return Ok(Ending::Done);
+        }
+        if Instant::now() >= deadline {
+            let seconds = arguments.timeout_secs;
+            print(format!(
+                "{what} is installed, but does not run after {seconds} s\n"
+            ))?;
+            return Ok(Ending::NeedsAttention);
+        }
+        sleep(PAUSE).await;
+    }
+}

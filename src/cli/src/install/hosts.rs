@@ -1,0 +1,175 @@
+//! Runs a verb of `mcd` on each node's host, in a pod, and reads what came of it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use api::machineconfiguration::label;
+use cluster::wire::{self, RequestBody};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use http::Method;
+use install::host_pod::{self, HostPodEnd, HostVerb, LIMIT_SECS, NAMESPACE};
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+use super::requests::{Error, InstallRequests};
+
+/// How often the pods are read.
+const PACE: Duration = Duration::from_secs(1);
+
+/// Requests that are under way at once.
+const CONCURRENCY: usize = 8;
+
+/// How long the namespace may take to go.
+const GONE_LIMIT: Duration = Duration::from_mins(2);
+
+/// A node, and whether it is Ready.
+#[derive(Debug, Clone)]
+pub(super) struct SeenNode {
+    pub(super) name: String,
+    pub(super) is_ready: bool,
+    /// As the API server has it.
+    pub(super) object: Value,
+}
+
+/// All nodes of the cluster, by name.
+pub(super) async fn nodes(requests: &InstallRequests) -> Result<Vec<SeenNode>, Error> {
+    let nodes = requests.list("/api/v1/nodes").await?;
+    let mut nodes: Vec<_> = nodes
+        .into_iter()
+        .map(|object| {
+            let conditions = object
+                .pointer("/status/conditions")
+                .and_then(Value::as_array);
+            let is_true = |it: &Value| it["type"] == "Ready" && it["status"] == "True";
+            let name = object.pointer("/metadata/name").and_then(Value::as_str);
+            SeenNode {
+                name: name.unwrap_or_default().to_owned(),
+                is_ready: conditions.into_iter().flatten().any(is_true),
+                object,
+            }
+        })
+        .collect();
+    nodes.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(nodes)
+}
+
+/// Runs `verb` on these nodes with `image`: how each pod ended, by node. The namespace of the pods
+/// is there only meanwhile.
+pub(super) async fn run(
+    requests: &InstallRequests,
+    verb: HostVerb,
+    nodes: &[&SeenNode],
+    image: &str,
+) -> Result<BTreeMap<String, HostPodEnd>, Error> {
+    if nodes.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    // What a run that was killed has left would be taken for this one's.
+    clear(requests).await?;
+    make_namespace(requests).await?;
+    let ran = run_in(requests, verb, nodes, image).await;
+    let cleared = clear(requests).await;
+    let ends = ran?;
+    cleared?;
+    Ok(ends)
+}
+
+async fn run_in(
+    requests: &InstallRequests,
+    verb: HostVerb,
+    nodes: &[&SeenNode],
+    image: &str,
+) -> Result<BTreeMap<String, HostPodEnd>, Error> {
+    let path = format!("/api/v1/namespaces/{NAMESPACE}/pods");
+    let pods = nodes.iter().enumerate();
+    let pods: Vec<_> = pods
+        .map(|(number, node)| host_pod::pod(verb, number, &node.name, image))
+        .collect();
+    let made = pods.iter().map(|pod| async {
+        let body = RequestBody::Object(pod);
+        requests
+            .access
+            .send::<Value>(Method::POST, &path, body)
+            .await
+            .map(drop)
+    });
+    stream::iter(made)
+        .buffer_unordered(CONCURRENCY)
+        .try_collect::<()>()
+        .await?;
+    let deadline = Instant::now() + Duration::from_secs(LIMIT_SECS);
+    loop {
+        let pods = requests.list(&path).await?;
+        let mut ends: BTreeMap<String, HostPodEnd> = nodes
+            .iter()
+            .map(|node| (node.name.clone(), HostPodEnd::Runs))
+            .collect();
+        for pod in &pods {
+            let node = pod.pointer("/spec/nodeName").and_then(Value::as_str);
+            if let Some(end) = node.and_then(|node| ends.get_mut(node)) {
+                *end = host_pod::end_of(pod);
+            }
+        }
+        let is_over = ends.values().all(|end| *end != HostPodEnd::Runs);
+        if is_over || Instant::now() >= deadline {
+            return Ok(ends);
+        }
+        sleep(PACE).await;
+    }
+}
+
+/// Makes the namespace; its service account follows a moment later, and pods are refused before.
+async fn make_namespace(requests: &InstallRequests) -> Result<(), Error> {
+    let namespace = host_pod::namespace();
+    let body = RequestBody::Object(&namespace);
+    let made = requests
+        .access
+        .send::<Value>(Method::POST, "/api/v1/namespaces", body)
+        .await;
+    wire::unless_conflict(made)?;
+    let account = format!("/api/v1/namespaces/{NAMESPACE}/serviceaccounts/default");
+    let deadline = Instant::now() + GONE_LIMIT;
+    while requests.access.find::<Value>(&account).await?.is_none() && Instant::now() < deadline {
+        sleep(PACE / 10).await;
+    }
+    Ok(())
+}
+
+/// Removes the pods and their namespace, and waits until it is gone. Pods of nodes that do not
+/// respond would stay: they are given up.
+async fn clear(requests: &InstallRequests) -> Result<(), Error> {
+    let namespace = format!("/api/v1/namespaces/{NAMESPACE}");
+    if requests.access.find::<Value>(&namespace).await?.is_none() {
+        return Ok(());
+    }
+    let pods = format!("{namespace}/pods");
+    for pod in requests.list(&pods).await? {
+        let name = pod.pointer("/metadata/name").and_then(Value::as_str);
+        let Some(name) = name else { continue };
+        let is_over = host_pod::end_of(&pod) != HostPodEnd::Runs;
+        let options = json!({
+            "apiVersion": "v1", "kind": "DeleteOptions",
+            "gracePeriodSeconds": u8::from(!is_over),
+        });
+        let path = format!("{pods}/{name}");
+        let body = RequestBody::Object(&options);
+        let deleted = requests
+            .access
+            .send::<Value>(Method::DELETE, &path, body)
+            .await;
+        wire::found(deleted)?;
+    }
+    requests.delete(&namespace).await?;
+    let deadline = Instant::now() + GONE_LIMIT;
+    while requests.access.find::<Value>(&namespace).await?.is_some() && Instant::now() < deadline {
+        sleep(PACE / 4).await;
+    }
+    Ok(())
+}
+
+/// Whether a node has the daemon: it runs Linux, as far as it says so.
+pub(super) fn has_daemon(node: &SeenNode) -> bool {
+    let system = node.object.pointer("/metadata/labels");
+    let system = system.and_then(|labels| labels.get(label::OS)?.as_str());
+    system.is_none_or(|system| system == "linux")
+}

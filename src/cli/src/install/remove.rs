@@ -1,0 +1,366 @@
+//! `slipway uninstall`: takes Slipway off cluster and hosts, and touches nothing else.
+//!
+//! The record of the installation goes last, so that a removal which was interrupted, or which
+//! could not reach each host, goes on where it was.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::{bail, ensure};
+use cluster::apply::Ownership;
+use cluster::wire::{self, RequestBody};
+use http::Method;
+use install::component::InstallComponent;
+use install::host_pod::{HostPodEnd, HostVerb, LIMIT_SECS};
+use install::record::{InstallRecord, RecordedObject};
+use install::removal::{
+    KeptObject, RemovalPlan, busy_nodes, clean_node, is_of_every_namespace, keeps_namespace,
+    without_own_finalizers,
+};
+use release::manifest::ObjectId;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::arguments::UninstallArgs;
+use super::hosts::{self, SeenNode};
+use super::requests::InstallRequests;
+use crate::failure::Ending;
+use crate::output::{print, show, warn};
+
+/// How long programs may take until they are gone, and objects and namespaces after them.
+const GONE_LIMIT: Duration = Duration::from_mins(11);
+
+/// Kinds of namespaces in which objects of people and other programs may be: plural and path of
+/// their group.
+const KINDS: [(&str, &str, &str); 8] = [
+    ("/api/v1", "configmaps", "ConfigMap"),
+    ("/api/v1", "secrets", "Secret"),
+    ("/api/v1", "services", "Service"),
+    ("/api/v1", "serviceaccounts", "ServiceAccount"),
+    ("/api/v1", "persistentvolumeclaims", "PersistentVolumeClaim"),
+    ("/apis/apps/v1", "deployments", "Deployment"),
+    ("/apis/apps/v1", "daemonsets", "DaemonSet"),
+    ("/apis/apps/v1", "statefulsets", "StatefulSet"),
+];
+
+/// Objects that the programs make for themselves: path of all of them, and the one name if others
+/// of the kind are not theirs.
+const MADE: [(&str, Option<&str>); 3] = [
+    (
+        "/apis/machineconfiguration.openshift.io/v1/machineconfignodes",
+        None,
+    ),
+    (
+        "/apis/machineconfiguration.openshift.io/v1/controllerconfigs",
+        Some("machine-config-controller"),
+    ),
+    (
+        "/apis/config.openshift.io/v1/clusteroperators",
+        Some("machine-config"),
+    ),
+];
+
+/// Objects of people with finalizers of the programs.
+const FINALIZED: [&str; 3] = [
+    "/apis/machineconfiguration.openshift.io/v1/kubeletconfigs",
+    "/apis/machineconfiguration.openshift.io/v1/containerruntimeconfigs",
+    "/apis/upgrade.managed.openshift.io/v1alpha1/upgradeconfigs",
+];
+
+/// What is removed and what stays, for programs.
+#[derive(Serialize)]
+struct RemovalView {
+    version: String,
+    remove: Vec<String>,
+    keep: Vec<KeptObject>,
+}
+
+impl RemovalView {
+    fn new(record: &InstallRecord, plan: &RemovalPlan) -> Self {
+        let all = [
+            &plan.guards,
+            &plan.workloads,
+            &plan.others,
+            &plan.namespaces,
+        ];
+        let names = all.into_iter().flatten().map(|it| it.id().to_string());
+        Self {
+            version: record.version.clone(),
+            remove: names.collect(),
+            keep: plan.kept.clone(),
+        }
+    }
+
+    fn text(&self) -> String {
+        let (version, remove) = (&self.version, self.remove.len());
+        let mut text = format!("slipway {version}\n  remove {remove:>4}\n");
+        for KeptObject { object, why } in &self.keep {
+            text.push_str(&format!("  keeps {object}: {why}\n"));
+        }
+        text
+    }
+}
+
+pub(crate) async fn run(arguments: UninstallArgs) -> anyhow::Result<Ending> {
+    let requests = InstallRequests::new(arguments.cluster.access()?, Ownership::Respect);
+    let Some(record) = requests.record().await? else {
+        bail!("slipway install has installed nothing on this cluster");
+    };
+    let plan = RemovalPlan::new(&record, arguments.purge);
+    let view = RemovalView::new(&record, &plan);
+    show(arguments.cluster.output, &view, || view.text())?;
+    let nodes = if record.host_image.is_empty() {
+        Vec::new()
+    } else {
+        hosts::nodes(&requests).await?
+    };
+    let objects: Vec<_> = nodes.iter().map(|it| it.object.clone()).collect();
+    let busy = busy_nodes(&objects);
+    ensure!(
+        busy.is_empty(),
+        "nothing was removed: an update is under way on {}: let it end first (slipway node NAME)",
+        busy.join(", ")
+    );
+    if arguments.check {
+        return Ok(Ending::Done);
+    }
+    let record = record.removing(&[]);
+    requests.put_record(&record).await?;
+    remove_all(&requests, &plan.guards).await?;
+    remove_all(&requests, &plan.workloads).await?;
+    let (record, dirty) = clean_hosts(&requests, record, &nodes, arguments.purge).await?;
+    remove_made(&requests, &record, arguments.purge).await?;
+    remove_all(&requests, &plan.others).await?;
+    remove_namespaces(&requests, &record, &plan.namespaces).await?;
+    if !dirty.is_empty() && !arguments.leave_hosts {
+        for (node, why) in &dirty {
+            warn(&format!("the host of node {node} is as it was: {why}"));
+        }
+        print(
+            "the cluster is clean, and not all hosts are: run slipway uninstall again once the \
+             nodes are back, or with --leave-hosts\n",
+        )?;
+        return Ok(Ending::NeedsAttention);
+    }
+    requests.delete_record().await?;
+    print(format!("slipway {} is removed\n", record.version))?;
+    Ok(Ending::Done)
+}
+
+/// Removes objects and waits until they are gone.
+async fn remove_all(requests: &InstallRequests, objects: &[RecordedObject]) -> anyhow::Result<()> {
+    for object in objects {
+        if requests.remove(object).await? {
+            print(format!("removed {}\n", object.id()))?;
+        }
+    }
+    let left = requests.until_gone(objects, GONE_LIMIT).await?;
+    if let Some(first) = left.first() {
+        bail!(
+            "{} is not gone after {} s, and {} more: run slipway uninstall again",
+            first.id(),
+            GONE_LIMIT.as_secs(),
+            left.len() - 1
+        );
+    }
+    Ok(())
+}
+
+/// Cleans the hosts of all nodes that are Ready, and their Nodes; the record with those that are
+/// clean, and why others are not.
+async fn clean_hosts(
+    requests: &InstallRequests,
+    record: InstallRecord,
+    nodes: &[SeenNode],
+    purges: bool,
+) -> anyhow::Result<(InstallRecord, BTreeMap<String, String>)> {
+    let is_left = |node: &&SeenNode| !record.clean.contains(&node.name) && hosts::has_daemon(node);
+    let left: Vec<_> = nodes.iter().filter(is_left).collect();
+    let ready: Vec<_> = left.iter().filter(|it| it.is_ready).copied().collect();
+    until_daemons_ended(requests, &record).await?;
+    let ends = hosts::run(requests, HostVerb::Remove, &ready, &record.host_image).await?;
+    let mut dirty = BTreeMap::new();
+    let mut clean = Vec::new();
+    for node in left {
+        let why = match ends.get(&node.name) {
+            None => "it is not Ready".to_owned(),
+            Some(HostPodEnd::Ended {
+                is_success: true, ..
+            }) => {
+                take_marks(requests, node, purges).await?;
+                print(format!("cleaned the host of node {}\n", node.name))?;
+                clean.push(node.name.clone());
+                continue;
+            }
+            Some(HostPodEnd::Ended { report, .. }) => report.trim().to_owned(),
+            Some(HostPodEnd::Failed(why)) => why.clone(),
+            Some(HostPodEnd::Runs) => format!("it did not end within {LIMIT_SECS} s"),
+        };
+        dirty.insert(node.name.clone(), why);
+    }
+    let record = record.removing(&clean);
+    requests.put_record(&record).await?;
+    Ok((record, dirty))
+}
+
+/// Waits until no daemon runs on a node that is Ready: it would put back what is taken away.
+async fn until_daemons_ended(
+    requests: &InstallRequests,
+    record: &InstallRecord,
+) -> anyhow::Result<()> {
+    let is_daemon = |it: &&RecordedObject| it.kind == "DaemonSet";
+    let Some(daemons) = record.objects.iter().find(is_daemon) else {
+        return Ok(());
+    };
+    let path = format!(
+        "/api/v1/namespaces/{}/pods?labelSelector=k8s-app%3D{}",
+        daemons.namespace, daemons.name
+    );
+    let deadline = tokio::time::Instant::now() + GONE_LIMIT;
+    loop {
+        let ready: Vec<_> = hosts::nodes(requests).await?;
+        let pods = requests.list(&path).await?;
+        let on = |pod: &Value| {
+            let node = pod.pointer("/spec/nodeName")?.as_str()?;
+            ready.iter().find(|it| it.is_ready && it.name == node)
+        };
+        let Some(node) = pods.iter().find_map(on) else {
+            return Ok(());
+        };
+        ensure!(
+            tokio::time::Instant::now() < deadline,
+            "the daemon on node {} has not ended after {} s",
+            node.name,
+            GONE_LIMIT.as_secs()
+        );
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+}
+
+/// Takes our marks off a Node, as it is now.
+async fn take_marks(
+    requests: &InstallRequests,
+    node: &SeenNode,
+    purges: bool,
+) -> anyhow::Result<()> {
+    const TRIES: u32 = 10;
+    let path = format!("/api/v1/nodes/{}", wire::escape(&node.name));
+    for _ in 0..TRIES {
+        let Some(object) = requests.access.find::<Value>(&path).await? else {
+            return Ok(());
+        };
+        let Some(patch) = clean_node(&object, purges) else {
+            return Ok(());
+        };
+        let body = RequestBody::MergePatch(&patch);
+        let sent = requests
+            .access
+            .send::<Value>(Method::PATCH, &path, body)
+            .await;
+        // The kubelet writes often.
+        if wire::unless_conflict(sent)?.is_some() {
+            return Ok(());
+        }
+    }
+    bail!(
+        "node {} was changed at each of {TRIES} tries to take our marks off",
+        node.name
+    )
+}
+
+/// Removes what the programs made for themselves, and their finalizers from objects of people.
+async fn remove_made(
+    requests: &InstallRequests,
+    record: &InstallRecord,
+    purges: bool,
+) -> anyhow::Result<()> {
+    for path in FINALIZED {
+        for object in listed(requests, path).await? {
+            let Some(finalizers) = without_own_finalizers(&object) else {
+                continue;
+            };
+            let text = |pointer| object.pointer(pointer).and_then(Value::as_str);
+            let name = text("/metadata/name").unwrap_or_default();
+            let at = match (text("/metadata/namespace"), path.rsplit_once('/')) {
+                (Some(namespace), Some((group, plural))) => {
+                    format!("{group}/namespaces/{namespace}/{plural}/{name}")
+                }
+                _ => format!("{path}/{name}"),
+            };
+            let version = text("/metadata/resourceVersion");
+            let patch = json!({
+                "metadata": { "finalizers": finalizers, "resourceVersion": version },
+            });
+            let body = RequestBody::MergePatch(&patch);
+            let sent = requests
+                .access
+                .send::<Value>(Method::PATCH, &at, body)
+                .await;
+            wire::found(sent)?;
+        }
+    }
+    if !record.components.contains(&InstallComponent::MachineConfig) {
+        return Ok(());
+    }
+    for (path, only) in MADE {
+        for object in listed(requests, path).await? {
+            let name = object.pointer("/metadata/name").and_then(Value::as_str);
+            let Some(name) = name else { continue };
+            if only.is_none_or(|only| only == name) {
+                requests.delete(&format!("{path}/{name}")).await?;
+            }
+        }
+    }
+    if purges {
+        print("removed all objects of the kinds that go\n")?;
+    }
+    Ok(())
+}
+
+/// All objects below a path; none where the kind is not served.
+async fn listed(requests: &InstallRequests, path: &str) -> anyhow::Result<Vec<Value>> {
+    #[derive(serde::Deserialize)]
+    struct Items {
+        #[serde(default)]
+        items: Option<Vec<Value>>,
+    }
+    let found: Option<Items> = requests.access.find(path).await?;
+    Ok(found.and_then(|it| it.items).unwrap_or_default())
+}
+
+/// Removes the namespaces that nobody else uses; says why others stay.
+async fn remove_namespaces(
+    requests: &InstallRequests,
+    record: &InstallRecord,
+    namespaces: &[RecordedObject],
+) -> anyhow::Result<()> {
+    let own: Vec<ObjectId> = record.objects.iter().map(RecordedObject::id).collect();
+    let mut gone = Vec::new();
+    for namespace in namespaces {
+        let mut others = Vec::new();
+        for (group, plural, kind) in KINDS {
+            let path = format!("{group}/namespaces/{}/{plural}", namespace.name);
+            for object in listed(requests, &path).await? {
+                let name = object.pointer("/metadata/name").and_then(Value::as_str);
+                let id = ObjectId {
+                    group: group
+                        .strip_prefix("/apis/")
+                        .map_or_else(String::new, |rest| {
+                            rest.split('/').next().unwrap_or_default().to_owned()
+                        }),
+                    kind: kind.to_owned(),
+                    namespace: namespace.name.clone(),
+                    name: name.unwrap_or_default().to_owned(),
+                };
+                if !own.contains(&id) && !is_of_every_namespace(&id) {
+                    others.push(id.to_string());
+                }
+            }
+        }
+        match keeps_namespace(namespace, &others) {
+            Some(KeptObject { object, why }) => print(format!("keeps {object}: {why}\n"))?,
+            None => gone.push(namespace.clone()),
+        }
+    }
+    remove_all(requests, &gone).await
+}

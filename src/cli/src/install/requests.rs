@@ -1,0 +1,374 @@
+//! Requests of an installation.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use chassis::report::Chain;
+use cluster::access::Access;
+use cluster::apply::{self, Applier, ApplyOutcome, Ownership};
+use cluster::wire::{self, RequestBody};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use http::Method;
+use install::record::{CONFIG_MAP, InstallRecord, KEY, RecordError, RecordedObject};
+use install::rival::{Rival, Suspect};
+use install::survey::{GROUPS, PROVIDED, Provided, Rehearsed, ServedGroup, brought};
+use release::manifest::{Manifest, ObjectId};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// Field manager of all that is installed.
+const MANAGER: &str = "slipway-install";
+
+/// Requests that are under way at once.
+const CONCURRENCY: usize = 8;
+
+/// Verbs that an installation needs for each kind.
+const VERBS: [&str; 4] = ["get", "create", "patch", "delete"];
+
+/// How long an apply is tried again while its kind is on its way.
+const APPLY_TRIES: u32 = 40;
+
+const APPLY_PAUSE: Duration = Duration::from_millis(500);
+
+/// Why a request failed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Error {
+    #[error(transparent)]
+    Apply(#[from] apply::Error),
+    #[error(transparent)]
+    Request(#[from] wire::Error),
+    #[error(transparent)]
+    Record(#[from] RecordError),
+}
+
+/// A list of any kind.
+#[derive(Deserialize)]
+struct Items {
+    #[serde(default)]
+    items: Option<Vec<Value>>,
+}
+
+/// The cluster, as an installation asks it.
+#[derive(Debug)]
+pub(super) struct InstallRequests {
+    pub(super) access: Arc<Access>,
+    applier: Applier,
+    ownership: Ownership,
+}
+
+impl InstallRequests {
+    pub(super) fn new(access: Access, ownership: Ownership) -> Self {
+        let access = Arc::new(access);
+        Self {
+            applier: Applier::new(Arc::clone(&access), MANAGER).strict(),
+            access,
+            ownership,
+        }
+    }
+
+    /// What is installed; nothing where there is no record.
+    pub(super) async fn record(&self) -> Result<Option<InstallRecord>, Error> {
+        #[derive(Deserialize)]
+        struct ConfigMap {
+            #[serde(default)]
+            data: BTreeMap<String, String>,
+        }
+        let found: Option<ConfigMap> = self.access.find(&record_path()).await?;
+        Ok(found.map(|it| InstallRecord::read(&it.data)).transpose()?)
+    }
+
+    /// Stores what is installed.
+    pub(super) async fn put_record(&self, record: &InstallRecord) -> anyhow::Result<()> {
+        let (namespace, name) = CONFIG_MAP;
+        let object = json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": { "name": name, "namespace": namespace },
+            "data": { KEY: serde_json::to_string(record)? },
+        });
+        self.applier.apply(&object, Ownership::Take).await?;
+        Ok(())
+    }
+
+    pub(super) async fn delete_record(&self) -> Result<(), Error> {
+        self.delete(&record_path()).await?;
+        Ok(())
+    }
+
+    /// `major` and `minor` of the API server.
+    pub(super) async fn server(&self) -> Result<(String, String), Error> {
+        #[derive(Deserialize)]
+        struct Version {
+            #[serde(default)]
+            major: String,
+            #[serde(default)]
+            minor: String,
+        }
+        let Version { major, minor } = self.access.get("/version").await?;
+        Ok((major, minor))
+    }
+
+    /// Which groups of others the API server serves.
+    pub(super) async fn groups(&self) -> Result<BTreeSet<ServedGroup>, Error> {
+        #[derive(Deserialize)]
+        struct Group {
+            name: String,
+        }
+        #[derive(Deserialize)]
+        struct Groups {
+            groups: Vec<Group>,
+        }
+        let Groups { groups } = self.access.get("/apis").await?;
+        let is_served = |it: &ServedGroup| groups.iter().any(|group| group.name == it.group);
+        Ok(GROUPS.into_iter().filter(is_served).collect())
+    }
+
+    /// What of [`PROVIDED`] is there with its keys.
+    pub(super) async fn provided(&self) -> Result<BTreeSet<Provided>, Error> {
+        let mut there = BTreeSet::new();
+        for wanted in PROVIDED {
+            let (namespace, name) = wanted.at;
+            let plural = format!("{}s", wanted.kind.to_lowercase());
+            let path = format!("/api/v1/namespaces/{namespace}/{plural}/{name}");
+            let found: Option<Value> = self.access.find(&path).await?;
+            let has = |key: &&str| {
+                let value = found
+                    .as_ref()
+                    .and_then(|it| it.get("data")?.get(*key)?.as_str());
+                value.is_some_and(|value| !value.trim().is_empty())
+            };
+            if wanted.keys.iter().all(has) {
+                there.insert(wanted);
+            }
+        }
+        Ok(there)
+    }
+
+    /// Workloads of other operators.
+    pub(super) async fn rivals(&self, suspects: &BTreeSet<Suspect>) -> Result<Vec<Rival>, Error> {
+        let mut rivals = Vec::new();
+        for suspect in suspects {
+            let object = self.find(&suspect.id, "apps/v1").await?;
+            rivals.extend(object.and_then(|object| suspect.judge(&object)));
+        }
+        Ok(rivals)
+    }
+
+    /// What this user may not do with the kinds of the objects.
+    pub(super) async fn denied(&self, wanted: &[Manifest]) -> Result<Vec<String>, Error> {
+        if self.may(("*", "*", "*", "")).await? {
+            return Ok(Vec::new());
+        }
+        let mut kinds: BTreeSet<(String, String, String)> = BTreeSet::new();
+        for manifest in wanted {
+            let version = manifest.full_api_version();
+            kinds.insert((
+                version,
+                manifest.id.kind.clone(),
+                manifest.id.namespace.clone(),
+            ));
+        }
+        let mut asked = Vec::new();
+        for (version, kind, namespace) in kinds {
+            // A kind that is not served yet has no plural; who may define kinds may use them.
+            let Ok(served) = self.applier.find(&version, &kind).await else {
+                continue;
+            };
+            let group = version.split_once('/').map_or("", |(group, _)| group);
+            let all = served.all();
+            let plural = all.rsplit('/').next().unwrap_or_default().to_owned();
+            for verb in VERBS {
+                asked.push((verb, group.to_owned(), plural.clone(), namespace.clone()));
+            }
+        }
+        let reviews = asked
+            .into_iter()
+            .map(|(verb, group, resource, namespace)| async move {
+                if self.may((verb, &group, &resource, &namespace)).await? {
+                    return Ok(None);
+                }
+                let name = if group.is_empty() {
+                    resource
+                } else {
+                    format!("{resource}.{group}")
+                };
+                let place = if namespace.is_empty() {
+                    String::new()
+                } else {
+                    format!(" in {namespace}")
+                };
+                Ok::<_, Error>(Some(format!("{verb} {name}{place}")))
+            });
+        let reviews = stream::iter(reviews).buffered(CONCURRENCY);
+        let denied: Vec<Option<String>> = reviews.try_collect().await?;
+        Ok(denied.into_iter().flatten().collect())
+    }
+
+    /// Whether this user may do something with all objects of a kind in a namespace, or in all.
+    async fn may(
+        &self,
+        (verb, group, resource, namespace): (&str, &str, &str, &str),
+    ) -> Result<bool, Error> {
+        let attributes = json!({
+            "verb": verb, "group": group, "resource": resource, "namespace": namespace,
+        });
+        let review = json!({
+            "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+            "spec": { "resourceAttributes": attributes },
+        });
+        let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+        let body = RequestBody::Object(&review);
+        let reviewed: Value = self.access.send(Method::POST, path, body).await?;
+        let allowed = reviewed.pointer("/status/allowed").and_then(Value::as_bool);
+        Ok(allowed == Some(true))
+    }
+
+    /// Applies each object for a trial.
+    pub(super) async fn rehearse(
+        &self,
+        wanted: &[Manifest],
+    ) -> Result<BTreeMap<ObjectId, Rehearsed>, Error> {
+        let (namespaces, kinds) = brought(wanted);
+        let trials = wanted.iter().map(|manifest| {
+            let id = &manifest.id;
+            let is_new = kinds.contains(&(id.group.as_str(), id.kind.as_str()));
+            let is_inside = namespaces.contains(id.namespace.as_str());
+            async move {
+                let said = self
+                    .applier
+                    .rehearse(&manifest.object, self.ownership)
+                    .await;
+                let said = match said {
+                    Ok(ApplyOutcome::Created) => Rehearsed::Create,
+                    Ok(ApplyOutcome::Changed) => Rehearsed::Change,
+                    Ok(ApplyOutcome::Unchanged) => Rehearsed::Keep,
+                    Err(apply::Error::Conflicts { conflicts, .. }) => {
+                        Rehearsed::Conflicts(conflicts.iter().map(ToString::to_string).collect())
+                    }
+                    // A newer definition may allow what the one that is there does not.
+                    Err(apply::Error::Discover { .. }) if is_new => Rehearsed::Later,
+                    Err(apply::Error::Request { source, .. })
+                        if is_new && source.code() == Some(400)
+                            || is_inside && source.is_not_found() =>
+                    {
+                        Rehearsed::Later
+                    }
+                    Err(error) => Rehearsed::Refused(Chain(&error).to_string()),
+                };
+                (id.clone(), said)
+            }
+        });
+        Ok(stream::iter(trials)
+            .buffer_unordered(CONCURRENCY)
+            .collect()
+            .await)
+    }
+
+    /// Applies an object; tries again while its kind or its admission is on its way.
+    pub(super) async fn apply(&self, manifest: &Manifest) -> Result<ApplyOutcome, Error> {
+        let mut tries = 0;
+        loop {
+            match self.applier.apply(&manifest.object, self.ownership).await {
+                Ok(done) => return Ok(done.change),
+                Err(error) if tries < APPLY_TRIES && is_on_its_way(&error) => {
+                    tries += 1;
+                    tokio::time::sleep(APPLY_PAUSE).await;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// An object as it is; nothing where it, or its kind, is not there.
+    pub(super) async fn find(
+        &self,
+        id: &ObjectId,
+        api_version: &str,
+    ) -> Result<Option<Value>, Error> {
+        match self.path(id, api_version).await? {
+            Some(path) => Ok(self.access.find(&path).await?),
+            None => Ok(None),
+        }
+    }
+
+    /// Path of a manifest's object; none where its kind is not served.
+    pub(super) async fn path_of(&self, manifest: &Manifest) -> Result<Option<String>, Error> {
+        self.path(&manifest.id, &manifest.full_api_version()).await
+    }
+
+    /// Has an object removed, with what it owns; whether it was there.
+    pub(super) async fn remove(&self, object: &RecordedObject) -> Result<bool, Error> {
+        match self.path(&object.id(), &object.api_version).await? {
+            Some(path) => self.delete(&path).await,
+            None => Ok(false),
+        }
+    }
+
+    /// Waits until objects are gone; those that are not, after a limit.
+    pub(super) async fn until_gone<'a>(
+        &self,
+        objects: &'a [RecordedObject],
+        limit: Duration,
+    ) -> Result<Vec<&'a RecordedObject>, Error> {
+        let deadline = tokio::time::Instant::now() + limit;
+        let mut left: Vec<_> = objects.iter().collect();
+        loop {
+            let mut still = Vec::new();
+            for object in left {
+                if self
+                    .find(&object.id(), &object.api_version)
+                    .await?
+                    .is_some()
+                {
+                    still.push(object);
+                }
+            }
+            left = still;
+            if left.is_empty() || tokio::time::Instant::now() >= deadline {
+                return Ok(left);
+            }
+            tokio::time::sleep(APPLY_PAUSE).await;
+        }
+    }
+
+    async fn path(&self, id: &ObjectId, api_version: &str) -> Result<Option<String>, Error> {
+        match self.applier.find(api_version, &id.kind).await {
+            Ok(served) => Ok(Some(served.path(&id.namespace, &id.name))),
+            Err(apply::Error::Discover {
+                source: cluster::discovery::Error::NotServed { .. },
+                ..
+            }) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Deletes what is at a path; whether it was there.
+    pub(super) async fn delete(&self, path: &str) -> Result<bool, Error> {
+        let options = json!({
+            "apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background",
+        });
+        let body = RequestBody::Object(&options);
+        let deleted = self.access.send::<Value>(Method::DELETE, path, body).await;
+        Ok(wire::found(deleted)?.is_some())
+    }
+
+    /// All objects below a path.
+    pub(super) async fn list(&self, path: &str) -> Result<Vec<Value>, Error> {
+        let Items { items } = self.access.get(path).await?;
+        Ok(items.unwrap_or_default())
+    }
+}
+
+fn record_path() -> String {
+    let (namespace, name) = CONFIG_MAP;
+    format!("/api/v1/namespaces/{namespace}/configmaps/{name}")
+}
+
+/// Whether an object may be applied soon: its kind is served a moment after its definition, its
+/// namespace and what admits it a moment after they were written.
+fn is_on_its_way(error: &apply::Error) -> bool {
+    match error {
+        apply::Error::Request { source, .. } => source.is_transient() || source.is_not_found(),
+        error => error.is_transient(),
+    }
+}

@@ -1,0 +1,283 @@
+//! What is missing on cluster and hosts, and what may hurt.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::component::InstallComponent;
+use crate::survey::{GROUPS, InstallSurvey, NodeCheck, PROVIDED, Rehearsed};
+
+/// Oldest version of Kubernetes: admission policies are in it since then.
+const KUBERNETES: (u32, u32) = (1, 30);
+
+/// Something that speaks against an installation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct InstallFinding {
+    /// Whether nothing is applied while it is so.
+    pub blocks: bool,
+    /// Object, node or component.
+    pub subject: String,
+    /// For people.
+    pub message: String,
+}
+
+impl fmt::Display for InstallFinding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            subject, message, ..
+        } = self;
+        write!(f, "{subject}: {message}")
+    }
+}
+
+fn missing(subject: impl fmt::Display, message: impl Into<String>) -> InstallFinding {
+    InstallFinding {
+        blocks: true,
+        subject: subject.to_string(),
+        message: message.into(),
+    }
+}
+
+fn warning(subject: impl fmt::Display, message: impl Into<String>) -> InstallFinding {
+    InstallFinding {
+        blocks: false,
+        ..missing(subject, message)
+    }
+}
+
+/// All findings: those of the cluster first, then those of nodes by name.
+pub fn findings(
+    survey: &InstallSurvey,
+    components: &BTreeSet<InstallComponent>,
+) -> Vec<InstallFinding> {
+    let mut found = Vec::new();
+    found.extend(version(&survey.server));
+    for rival in &survey.rivals {
+        found.push(missing(
+            &rival.id,
+            format!(
+                "it runs {}, an operator of OpenShift; two would undo each other's work",
+                rival.image
+            ),
+        ));
+    }
+    for request in &survey.denied {
+        found.push(missing("rights", format!("you may not {request}")));
+    }
+    for group in GROUPS
+        .iter()
+        .filter(|it| components.contains(&it.component))
+    {
+        if !survey.groups.contains(group) {
+            found.push(missing(
+                group.component,
+                format!(
+                    "the API server serves no kind of {}, which {} brings",
+                    group.group, group.from
+                ),
+            ));
+        }
+    }
+    for wanted in PROVIDED
+        .iter()
+        .filter(|it| components.contains(&it.component))
+    {
+        if !survey.provided.contains(wanted) {
+            let (namespace, name) = wanted.at;
+            found.push(missing(
+                format_args!("{} {namespace}/{name}", wanted.kind),
+                format!(
+                    "it is not there with {}: create it before, component {} waits for it",
+                    wanted.keys.join(", "),
+                    wanted.component
+                ),
+            ));
+        }
+    }
+    for (id, rehearsed) in &survey.rehearsed {
+        match rehearsed {
+            Rehearsed::Conflicts(fields) => found.push(missing(
+                id,
+                format!("{}: --force-conflicts takes them", fields.join("; ")),
+            )),
+            Rehearsed::Refused(why) => found.push(missing(id, why)),
+            Rehearsed::Create | Rehearsed::Change | Rehearsed::Keep | Rehearsed::Later => {}
+        }
+    }
+    for (node, check) in &survey.nodes {
+        found.extend(of_node(node, check));
+    }
+    found
+}
+
+fn of_node(node: &str, check: &NodeCheck) -> Vec<InstallFinding> {
+    let node = format!("node {node}");
+    match check {
+        NodeCheck::Away => vec![warning(
+            node,
+            "it is not Ready, so that its host was not checked; its daemon starts when it is back",
+        )],
+        NodeCheck::Unknown(why) => vec![missing(node, why)],
+        NodeCheck::Reported(problems) => {
+            let problem = problems.iter().map(|problem| InstallFinding {
+                blocks: problem.is_missing,
+                subject: node.clone(),
+                message: format!("{}: {}", problem.check, problem.message),
+            });
+            problem.collect()
+        }
+    }
+}
+
+fn version((major, minor): &(String, String)) -> Option<InstallFinding> {
+    let (wanted_major, wanted_minor) = KUBERNETES;
+    // Some distributions say `33+`.
+    let number = |text: &str| text.trim_end_matches('+').parse::<u32>().ok();
+    let found = (number(major), number(minor));
+    let wanted = format!("Kubernetes {wanted_major}.{wanted_minor} or newer is needed");
+    match found {
+        (Some(major), Some(minor)) if (major, minor) >= KUBERNETES => None,
+        (Some(major), Some(minor)) => Some(missing(
+            "API server",
+            format!("its version is {major}.{minor}: {wanted}"),
+        )),
+        _ => Some(missing(
+            "API server",
+            format!("its version {major:?}.{minor:?} is not known: {wanted}"),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::tests::manifest;
+    use crate::rival::Rival;
+    use crate::survey::HostProblem;
+
+    fn good() -> InstallSurvey {
+        InstallSurvey {
+            server: ("1".to_owned(), "30+".to_owned()),
+            ..InstallSurvey::default()
+        }
+    }
+
+    fn said(survey: &InstallSurvey, components: &[InstallComponent]) -> Vec<(bool, String)> {
+        let components = components.iter().copied().collect();
+        let all = findings(survey, &components).into_iter();
+        all.map(|it| (it.blocks, it.to_string())).collect()
+    }
+
+    #[test]
+    fn an_old_or_unknown_api_server_is_not_good() {
+        for (version, expected) in [
+            (("1", "30"), ""),
+            (("2", "0"), ""),
+            (
+                ("1", "29+"),
+                "API server: its version is 1.29: Kubernetes 1.30 or newer is needed",
+            ),
+            (
+                ("", ""),
+                "API server: its version \"\".\"\" is not known: Kubernetes 1.30 or newer is needed",
+            ),
+        ] {
+            let found = super::version(&(version.0.to_owned(), version.1.to_owned()));
+            let found = found.map(|it| it.to_string()).unwrap_or_default();
+            assert_eq!(found, expected);
+        }
+    }
+
+    #[test]
+    fn what_components_wait_for_is_named() {
+        use InstallComponent::{ConfigServer, MachineConfig, ManagedUpgrade, Monitoring};
+        assert_eq!(said(&good(), &[MachineConfig]), []);
+        let mut survey = good();
+        survey.provided.insert(PROVIDED[1]);
+        let expected = [
+            (
+                true,
+                "monitoring: the API server serves no kind of monitoring.coreos.com, which the \
+                 Prometheus operator brings",
+            ),
+            (
+                true,
+                "managed-upgrade: the API server serves no kind of machine.openshift.io, which \
+                 OpenShift's machine API brings",
+            ),
+            (
+                true,
+                "ConfigMap openshift-machine-config-operator/machine-config-server: it is not \
+                 there with apiserver-url, config-server-url, ca.crt: create it before, component \
+                 config-server waits for it",
+            ),
+        ];
+        let expected = expected.map(|(blocks, text)| (blocks, text.to_owned()));
+        let components = [ConfigServer, MachineConfig, ManagedUpgrade, Monitoring];
+        assert_eq!(said(&survey, &components), expected);
+        survey.groups.extend(GROUPS);
+        survey.provided.extend(PROVIDED);
+        assert_eq!(said(&survey, &components), []);
+    }
+
+    #[test]
+    fn objects_and_nodes_say_what_speaks_against_them() {
+        let mut survey = good();
+        survey.denied = vec!["create namespaces".to_owned()];
+        let id = |name: &str| manifest("Service", name).id;
+        survey.rivals = vec![Rival {
+            id: id("r"),
+            image: "quay.io/a".to_owned(),
+        }];
+        survey.rehearsed = [
+            (id("a"), Rehearsed::Create),
+            (
+                id("b"),
+                Rehearsed::Conflicts(vec![".a is owned by \"x\"".to_owned()]),
+            ),
+            (id("c"), Rehearsed::Refused("no".to_owned())),
+            (id("d"), Rehearsed::Later),
+        ]
+        .into();
+        let problem = |is_missing| HostProblem {
+            check: "skopeo".to_owned(),
+            is_missing,
+            message: "gone".to_owned(),
+        };
+        survey.nodes = [
+            ("w1", NodeCheck::Reported(Vec::new())),
+            ("w2", NodeCheck::Away),
+            ("w3", NodeCheck::Unknown("no image".to_owned())),
+            (
+                "w4",
+                NodeCheck::Reported(vec![problem(true), problem(false)]),
+            ),
+        ]
+        .map(|(node, check)| (node.to_owned(), check))
+        .into();
+        let expected = [
+            (
+                true,
+                "Service n/r: it runs quay.io/a, an operator of OpenShift; two would undo each \
+                 other's work",
+            ),
+            (true, "rights: you may not create namespaces"),
+            (
+                true,
+                "Service n/b: .a is owned by \"x\": --force-conflicts takes them",
+            ),
+            (true, "Service n/c: no"),
+            (
+                false,
+                "node w2: it is not Ready, so that its host was not checked; its daemon starts \
+                 when it is back",
+            ),
+            (true, "node w3: no image"),
+            (true, "node w4: skopeo: gone"),
+            (false, "node w4: skopeo: gone"),
+        ]
+        .map(|(blocks, text)| (blocks, text.to_owned()));
+        assert_eq!(said(&survey, &[InstallComponent::MachineConfig]), expected);
+    }
+}

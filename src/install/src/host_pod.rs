@@ -1,0 +1,292 @@
+//! Pods that look at a host, or clean it, before and after the daemon's time.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::survey::{HostProblem, NodeCheck};
+
+/// Namespace of these pods: there while they are.
+pub const NAMESPACE: &str = "slipway-hosts";
+
+/// Seconds that a pod may take, its image included.
+pub const LIMIT_SECS: u64 = 180;
+
+/// Version of a report's form.
+const SCHEMA: u32 = 1;
+
+/// What a pod does on its host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostVerb {
+    /// Looks at it; its root is mounted read-only.
+    Check,
+    /// Takes Slipway off it.
+    Remove,
+}
+
+impl HostVerb {
+    /// The verb of `mcd`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Check => "host-check",
+            Self::Remove => "host-remove",
+        }
+    }
+}
+
+/// The namespace: its pods have the host's root.
+pub fn namespace() -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Namespace",
+        "metadata": {
+            "name": NAMESPACE,
+            "annotations": { "openshift.io/node-selector": "" },
+            "labels": { "pod-security.kubernetes.io/enforce": "privileged" },
+        },
+    })
+}
+
+/// The pod for a node. Its name has the node's place in a list, as the node's own may be too long.
+pub fn pod(verb: HostVerb, number: usize, node: &str, image: &str) -> Value {
+    let verb_name = verb.name();
+    // A report is read where the kubelet puts it, so that nothing has to reach the node.
+    let command = format!("/usr/bin/mcd {verb_name} --root-mount /rootfs >/dev/termination-log");
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {
+            "name": format!("{verb_name}-{number}"), "namespace": NAMESPACE,
+            "labels": { "app": verb_name },
+        },
+        "spec": {
+            "nodeName": node,
+            "hostNetwork": true, "hostPID": true,
+            "restartPolicy": "Never",
+            "activeDeadlineSeconds": LIMIT_SECS,
+            "terminationGracePeriodSeconds": 1,
+            "automountServiceAccountToken": false,
+            "enableServiceLinks": false,
+            "priorityClassName": "system-node-critical",
+            "tolerations": [{ "operator": "Exists" }],
+            "containers": [{
+                "name": verb_name, "image": image,
+                "command": ["/usr/bin/sh", "-c", command],
+                "securityContext": {
+                    "privileged": true, "runAsUser": 0, "readOnlyRootFilesystem": true,
+                },
+                "volumeMounts": [{
+                    "name": "rootfs", "mountPath": "/rootfs",
+                    "mountPropagation": "HostToContainer", "readOnly": verb == HostVerb::Check,
+                }],
+            }],
+            "volumes": [{ "name": "rootfs", "hostPath": { "path": "/", "type": "Directory" } }],
+        },
+    })
+}
+
+/// How a pod ended, as far as it has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HostPodEnd {
+    /// It may still end.
+    Runs,
+    /// With what it wrote.
+    Ended {
+        /// Whether its program did all that it should.
+        is_success: bool,
+        /// Its report.
+        report: String,
+    },
+    /// It never ran, for this reason.
+    Failed(String),
+}
+
+/// Reads a pod. One whose image cannot be pulled fails at once: the next try takes minutes.
+pub fn end_of(pod: &Value) -> HostPodEnd {
+    let text = |pointer: &str| {
+        let text = pod.pointer(pointer).and_then(Value::as_str);
+        text.filter(|text| !text.is_empty())
+    };
+    let state = "/status/containerStatuses/0/state";
+    if let Some(reason) = text(&format!("{state}/waiting/reason"))
+        && reason.contains("Image")
+    {
+        let message = text(&format!("{state}/waiting/message")).unwrap_or("no message");
+        let image = text("/spec/containers/0/image").unwrap_or_default();
+        return HostPodEnd::Failed(format!("it cannot pull {image}: {reason}: {message}"));
+    }
+    let message = text(&format!("{state}/terminated/message"));
+    match text("/status/phase") {
+        Some("Succeeded") => HostPodEnd::Ended {
+            is_success: true,
+            report: message.unwrap_or_default().to_owned(),
+        },
+        Some("Failed") => match (message, text("/status/reason"), text("/status/message")) {
+            (Some(report), _, _) => HostPodEnd::Ended {
+                is_success: false,
+                report: report.to_owned(),
+            },
+            (None, Some(reason), said) => HostPodEnd::Failed(format!(
+                "its pod failed: {reason}: {}",
+                said.unwrap_or("no message")
+            )),
+            (None, None, _) => HostPodEnd::Failed("its pod failed and says nothing".to_owned()),
+        },
+        _ => HostPodEnd::Runs,
+    }
+}
+
+/// What a pod reports of its host.
+#[derive(Debug, Deserialize)]
+struct Report {
+    schema: u32,
+    findings: Vec<Finding>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Finding {
+    check: String,
+    result: Outcome,
+    #[serde(default)]
+    message: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Outcome {
+    Ok,
+    Missing,
+    Warning,
+}
+
+/// What is known of a host by the end of the pod that looked at it. A report without findings is
+/// none.
+pub fn judge(end: &HostPodEnd) -> NodeCheck {
+    let report = match end {
+        HostPodEnd::Runs => {
+            return NodeCheck::Unknown(format!("no report came within {LIMIT_SECS} s"));
+        }
+        HostPodEnd::Failed(why) => return NodeCheck::Unknown(why.clone()),
+        HostPodEnd::Ended { report, .. } => report,
+    };
+    match serde_json::from_str::<Report>(report) {
+        Ok(Report { schema, findings }) if schema == SCHEMA && !findings.is_empty() => {
+            let problems = findings.into_iter().filter(|it| it.result != Outcome::Ok);
+            let problem = problems.map(|it| HostProblem {
+                check: it.check,
+                is_missing: it.result == Outcome::Missing,
+                message: it.message,
+            });
+            NodeCheck::Reported(problem.collect())
+        }
+        Ok(Report { schema, findings }) => NodeCheck::Unknown(format!(
+            "its report has schema {schema} and {} findings",
+            findings.len()
+        )),
+        Err(error) => {
+            let first = report.lines().next().unwrap_or_default();
+            NodeCheck::Unknown(format!("its report cannot be read: {error}: {first:?}"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn waiting(reason: &str) -> Value {
+        let state = json!({ "waiting": { "reason": reason, "message": "refused" } });
+        json!({
+            "spec": { "containers": [{ "image": "r/mcd" }] },
+            "status": { "phase": "Pending", "containerStatuses": [{ "state": state }] },
+        })
+    }
+
+    fn ended(phase: &str, message: &str) -> Value {
+        let state = json!({ "terminated": { "message": message } });
+        json!({ "status": { "phase": phase, "containerStatuses": [{ "state": state }] } })
+    }
+
+    #[test]
+    fn what_became_of_a_pod_is_said() {
+        let failed = |why: &str| HostPodEnd::Failed(why.to_owned());
+        let with = |is_success, report: &str| HostPodEnd::Ended {
+            is_success,
+            report: report.to_owned(),
+        };
+        let evicted = json!({ "status": { "phase": "Failed", "reason": "DeadlineExceeded", "message": "late" } });
+        for (pod, expected) in [
+            (json!({}), HostPodEnd::Runs),
+            (waiting("ContainerCreating"), HostPodEnd::Runs),
+            (
+                waiting("ErrImagePull"),
+                failed("it cannot pull r/mcd: ErrImagePull: refused"),
+            ),
+            (ended("Succeeded", "{}"), with(true, "{}")),
+            (ended("Failed", "no"), with(false, "no")),
+            (
+                ended("Failed", ""),
+                failed("its pod failed and says nothing"),
+            ),
+            (evicted, failed("its pod failed: DeadlineExceeded: late")),
+        ] {
+            assert_eq!(end_of(&pod), expected, "{pod}");
+        }
+    }
+
+    #[test]
+    fn only_a_whole_report_is_one() {
+        let of = |report: &Value| {
+            judge(&HostPodEnd::Ended {
+                is_success: true,
+                report: report.to_string(),
+            })
+        };
+        let findings = json!([
+            { "check": "ostree", "result": "ok" },
+            { "check": "skopeo", "result": "missing", "message": "gone" },
+            { "check": "room", "result": "warning", "message": "little" },
+        ]);
+        let problem = |check: &str, is_missing, message: &str| HostProblem {
+            check: check.to_owned(),
+            is_missing,
+            message: message.to_owned(),
+        };
+        assert_eq!(
+            of(&json!({ "schema": 1, "findings": findings })),
+            NodeCheck::Reported(vec![
+                problem("skopeo", true, "gone"),
+                problem("room", false, "little")
+            ])
+        );
+        for (report, why) in [
+            (
+                json!({ "schema": 2, "findings": findings }),
+                "its report has schema 2 and 3 findings",
+            ),
+            (
+                json!({ "schema": 1, "findings": [] }),
+                "its report has schema 1 and 0 findings",
+            ),
+            (
+                json!({}),
+                "its report cannot be read: missing field `schema` at line 1 column 2: \"{}\"",
+            ),
+        ] {
+            assert_eq!(of(&report), NodeCheck::Unknown(why.to_owned()));
+        }
+        let why = |end| match judge(&end) {
+            NodeCheck::Unknown(why) => why,
+            other => format!("{other:?}"),
+        };
+        assert_eq!(why(HostPodEnd::Runs), "no report came within 180 s");
+        assert_eq!(why(HostPodEnd::Failed("x".to_owned())), "x");
+    }
+
+    #[test]
+    fn only_a_check_has_the_root_read_only() {
+        for (verb, expected) in [(HostVerb::Check, true), (HostVerb::Remove, false)] {
+            let pod = pod(verb, 7, "n", "i");
+            let mount = pod.pointer("/spec/containers/0/volumeMounts/0/readOnly");
+            assert_eq!(mount, Some(&json!(expected)));
+            assert_eq!(pod["metadata"]["name"], format!("{}-7", verb.name()));
+        }
+    }
+}
