@@ -58,6 +58,8 @@ pub(crate) async fn run(arguments: InstallArgs) -> anyhow::Result<Ending> {
         Ownership::Respect
     };
     if let Some(release) = &arguments.release {
+        // Options that contradict each other cost no request.
+        chosen(&arguments, None)?;
         let stores = arguments.registries.stores()?;
         crate::payload::read(&stores, &release.as_str().parse()?).await?;
     }

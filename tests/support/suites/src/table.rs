@@ -297,6 +297,14 @@ pub(crate) const SUITES: &[Suite] = &[
         ..SUITE
     },
     Suite {
+        name: "install",
+        executable: ("tests", "install"),
+        programs: &["mcd", "mcd-os", "mcc", "cvo", "slipway"],
+        own: &["tests/flow/install"],
+        limit_mins: 10,
+        ..SUITE
+    },
+    Suite {
         name: "accounts",
         executable: ("tests", "accounts"),
         threads: 3,

@@ -220,13 +220,16 @@ impl Shared {
         let power = &self.machine.power;
         let is_ending = || self.ending.load(Ordering::SeqCst);
         while power.wait_up(is_ending) {
+            let boot = power.leader();
             if !self.is_going_down()
                 && let Err(error) = self.run()
             {
                 self.note(&format!("cannot run it: {error:#}"));
             }
             let is_held = self.held.load(Ordering::SeqCst);
-            wait::pause(if is_held { AT_ONCE } else { RESTART_AFTER }, is_ending);
+            let pause = if is_held { AT_ONCE } else { RESTART_AFTER };
+            // A kubelet that has booted owes no pause to what ended with the boot before.
+            wait::pause(pause, || is_ending() || power.leader() != boot);
         }
     }
 

@@ -1,0 +1,257 @@
+//! The whole of it on hosts: looked at, installed, taken off while a node is away, and off that one
+//! once it is back.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use image_builder::component::COMPONENTS;
+use release::PullSpec;
+use serde_json::Value;
+use testbed::{Cluster, NodeSpec, Printed, SOON, Testbed, logs, slipway, until};
+
+use crate::manifests::{VERSION, of, write};
+
+/// Workers by default; another number by this variable.
+const WORKERS: usize = 2;
+const WORKERS_VARIABLE: &str = "SLIPWAY_INSTALL_WORKERS";
+
+/// Of ten workers, one is away; there is at least one.
+const AWAY_OF: usize = 10;
+
+/// What nobody but an installation makes in these namespaces and kinds.
+const KINDS: &str = "namespaces,clusterroles,clusterrolebindings,validatingadmissionpolicies,\
+    validatingadmissionpolicybindings,customresourcedefinitions";
+
+struct Env {
+    cluster: Cluster,
+    /// The file of manifests.
+    manifests: PathBuf,
+}
+
+impl Env {
+    async fn start(test: &str) -> Result<Self> {
+        let logs = logs::folder("install", test);
+        let workers = match std::env::var(WORKERS_VARIABLE) {
+            Ok(number) => number.parse().context(WORKERS_VARIABLE)?,
+            Err(_) => WORKERS,
+        };
+        let mut testbed = Testbed::new(&logs).node(NodeSpec::control_plane("cp1").containers());
+        for number in 1..=workers {
+            testbed = testbed.node(NodeSpec::new(&format!("w{number}")).containers());
+        }
+        let cluster = testbed.start().await?;
+        let mut images: BTreeMap<&str, PullSpec> = BTreeMap::new();
+        let pushed = cluster.push_components(None).await?;
+        for component in COMPONENTS {
+            // Images of what is not installed here are never pulled.
+            let digest = "0".repeat(64);
+            let none = format!("registry.example/{}@sha256:{digest}", component.name);
+            let image = pushed
+                .get(component.name)
+                .map_or(none.as_str(), String::as_str);
+            images.insert(component.name, image.parse()?);
+        }
+        let manifests = write(&logs, &of(VERSION, &images)?)?;
+        Ok(Self { cluster, manifests })
+    }
+
+    fn slipway(&self, words: &[&str]) -> Result<Printed> {
+        slipway(&self.cluster.control_plane().admin_kubeconfig(), words)
+    }
+
+    fn install(&self, words: &[&str]) -> Result<Printed> {
+        let file = self.manifests.display().to_string();
+        let first = ["install", "--manifests", &file];
+        let words = first.into_iter().chain(words.iter().copied());
+        self.slipway(&words.collect::<Vec<_>>())
+    }
+
+    fn kubectl(&self, words: &[&str]) -> Result<String> {
+        self.cluster.control_plane().kubectl(words)
+    }
+
+    /// What of Slipway is on a host: its directories and units.
+    fn left_on(&self, node: &str) -> Result<Vec<String>> {
+        let host = self.cluster.host(node)?;
+        let mut left = Vec::new();
+        for root in [host.var(), host.etc_of_booted()?] {
+            find(&root, &mut left)?;
+        }
+        Ok(left)
+    }
+
+    async fn until_ready(&self, node: &str, expected: bool) -> Result<()> {
+        until(
+            &format!("node {node} Ready: {expected}"),
+            SOON,
+            async || {
+                let nodes = self.cluster.objects().nodes().await?;
+                let is_ready = nodes.get(node).is_some_and(|node| {
+                    let status = node.status.as_ref().and_then(|it| it.conditions.as_ref());
+                    let mut all = status.into_iter().flatten();
+                    all.any(|it| it.type_ == "Ready" && it.status == "True")
+                });
+                Ok(if is_ready == expected {
+                    Ok(())
+                } else {
+                    Err(format!("{is_ready}"))
+                })
+            },
+        )
+        .await
+    }
+}
+
+/// Files and links below a directory whose names are Slipway's.
+fn find(directory: &Path, found: &mut Vec<String>) -> Result<()> {
+    let mut folders = vec![directory.to_owned()];
+    while let Some(folder) = folders.pop() {
+        let Ok(entries) = std::fs::read_dir(&folder) else {
+            continue;
+        };
+        for entry in entries {
+            let entry = entry?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            // Images of containers have files of these names, and are the kubelet's to collect.
+            if name == "containerd" || name == "containers" || name == "log" || name == "journal" {
+                continue;
+            }
+            if name.contains("slipway") {
+                found.push(entry.path().display().to_string());
+            } else if entry.file_type()?.is_dir() {
+                folders.push(entry.path());
+            }
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs hosts"]
+async fn a_cluster_is_looked_at_installed_and_left_as_it_was() -> Result<()> {
+    let mut env = Env::start("hosts").await?;
+    let nodes: Vec<String> = env
+        .cluster
+        .hosts()
+        .iter()
+        .map(|it| it.name().to_owned())
+        .collect();
+    let workers = nodes.len() - 1;
+
+    // What an administrator applied by hand is taken over as it is; each host is looked at.
+    let checked = env.install(&["--check", "--force-conflicts"])?;
+    checked.expect(0, &[&format!("hosts  {:>4}  checked", nodes.len())]);
+    ensure!(!checked.out.contains("create"), "{}", checked.out);
+    let took = env.install(&["--force-conflicts"])?;
+    took.expect(0, &["slipway 0.2.0 is installed and runs"]);
+
+    // An image that no node can pull is found before anything is applied.
+    let text = std::fs::read_to_string(&env.manifests)?;
+    let mut broken: Value = serde_json::from_str(&text)?;
+    let image = broken["images"]["slipway-mcd"]
+        .as_str()
+        .context("no image")?
+        .to_owned();
+    let (name, _) = image.split_once('@').context("no digest")?;
+    let digest = "f".repeat(64);
+    let other = format!("{name}@sha256:{digest}");
+    broken = serde_json::from_str(&broken.to_string().replace(&image, &other))?;
+    broken["version"] = "0.2.1".into();
+    let folder = env.manifests.parent().context("no folder")?;
+    let broken = write(folder, &broken)?.display().to_string();
+    let refused = env.slipway(&["install", "--manifests", &broken])?;
+    let pull = format!("cannot pull {other}");
+    refused.expect(
+        1,
+        &["node w1: it cannot pull", &pull, "nothing was applied"],
+    );
+
+    // Taken off while workers are away.
+    let away: Vec<String> = nodes
+        .iter()
+        .filter(|it| it.starts_with('w'))
+        .take((workers / AWAY_OF).max(1))
+        .cloned()
+        .collect();
+    for node in &away {
+        env.cluster.host_mut(node)?.stop()?;
+        env.until_ready(node, false).await?;
+    }
+    let before = env.kubectl(&["get", "namespaces", "--output=name"])?;
+    ensure!(
+        before.contains("openshift-machine-config-operator"),
+        "{before}"
+    );
+    let removed = env.slipway(&["uninstall"])?;
+    let is_as_it_was = format!("the host of node {} is as it was: it is not Ready", away[0]);
+    removed.expect(5, &["cleaned the host of node cp1", &is_as_it_was]);
+    for node in nodes.iter().filter(|it| !away.contains(it)) {
+        let left = env.left_on(node)?;
+        ensure!(left.is_empty(), "{node}: {left:?}");
+    }
+    let left = env.kubectl(&["get", KINDS, "--output=name"])?;
+    for name in [
+        "namespace/openshift-machine-config-operator",
+        "machine-config-daemon",
+        "networkpolicy-prevent",
+    ] {
+        ensure!(!left.contains(name), "{left}");
+    }
+    ensure!(
+        left.contains("machineconfigpools.machineconfiguration.openshift.io"),
+        "{left}"
+    );
+    let pools = env.kubectl(&["get", "machineconfigpools", "--output=name"])?;
+    ensure!(pools.contains("worker"), "{pools}");
+    // An installation waits for the end of the removal.
+    env.install(&[])?
+        .expect(1, &["version 0.2.0 is being removed"]);
+
+    // They are back.
+    for node in &away {
+        env.cluster.host_mut(node)?.start()?;
+        env.until_ready(node, true).await?;
+    }
+    let removed = env.slipway(&["uninstall"])?;
+    removed.expect(
+        0,
+        &[
+            &format!("cleaned the host of node {}", away[0]),
+            "slipway 0.2.0 is removed",
+        ],
+    );
+    for node in &nodes {
+        let left = env.left_on(node)?;
+        ensure!(left.is_empty(), "{node}: {left:?}");
+        let node = env.kubectl(&["get", "node", node, "--output=json"])?;
+        ensure!(!node.contains("slipway.dev/"), "{node}");
+    }
+    env.slipway(&["uninstall"])?
+        .expect(1, &["has installed nothing on this cluster"]);
+
+    // And again, from nothing.
+    let installed = env.install(&[])?;
+    installed.expect(
+        0,
+        &[
+            "created DaemonSet.apps",
+            "slipway 0.2.0 is installed and runs",
+        ],
+    );
+    until("the pool is updated", SOON, async || {
+        let words = ["get", "machineconfigpool", "worker", "--output=json"];
+        let pool: Value = serde_json::from_str(&env.kubectl(&words)?)?;
+        let updated = pool["status"]["updatedMachineCount"].as_u64().unwrap_or(0);
+        let is_updated = usize::try_from(updated)? == workers;
+        Ok(if is_updated {
+            Ok(())
+        } else {
+            Err(format!("{updated} of {workers}"))
+        })
+    })
+    .await?;
+    tokio::time::sleep(Duration::ZERO).await;
+    Ok(())
+}
