@@ -76,7 +76,12 @@ impl Env {
     pub(crate) fn untouched() -> Result<Self> {
         let host_lab = HostLab::new()?;
         let base = host_lab.tree.base().clone();
-        Self::boot(host_lab, &base, |spec, _| spec)
+        Self::untouched_of(host_lab, &base)
+    }
+
+    /// The same, of another OS.
+    pub(crate) fn untouched_of(host_lab: HostLab, os: &Commit) -> Result<Self> {
+        Self::boot(host_lab, os, |spec, _| spec)
     }
 
     fn boot(

@@ -1,4 +1,4 @@
-//! `mcd-os`, `mcd pivot` and `mcd status` on real hosts, without a cluster.
+//! `mcd-os`, `mcd pivot`, `mcd status` and `mcd host-…` on real hosts, without a cluster.
 //!
 //! Each test makes a host of its own and takes it down. They need root, the lab's tree, and the
 //! programs that `make binaries` leaves in `target/slipway`, or a directory named by
@@ -12,6 +12,7 @@
 
 mod configs;
 mod env;
+mod host_verbs;
 mod images;
 mod live;
 mod pivot;

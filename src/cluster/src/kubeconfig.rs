@@ -81,6 +81,15 @@ pub(crate) fn load(path: &Path, read: &Reader, token: Option<Vec<u8>>) -> Result
     })
 }
 
+/// Whether the kubeconfig at `path`, with the files that it names, is one that a client can be made
+/// of.
+///
+/// # Errors
+/// [`Error::Read`], [`Error::Kubeconfig`].
+pub fn check(path: &Path, read: &Reader) -> Result<(), Error> {
+    load(path, read, None).map(drop)
+}
+
 /// Puts another server, and the bundle that vouches for it, into the selected context.
 pub(crate) fn redirect(
     path: &Path,

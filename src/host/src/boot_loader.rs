@@ -11,6 +11,8 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
+use crate::files::{self, Root};
+
 /// The block, below a sysroot.
 const PATH: &str = "boot/grub2/grubenv";
 
@@ -22,6 +24,44 @@ const FILL: u8 = b'#';
 
 const COUNTER: &str = "boot_counter";
 const SUCCESS: &str = "boot_success";
+
+/// Configuration of GRUB, below a sysroot.
+const GRUB_CONFIG: &str = "boot/grub2/grub.cfg";
+
+/// Whether a host's boot loader counts boots of an unverified target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BootCounting {
+    /// GRUB has an environment block, and its configuration reads the counter.
+    Counts,
+    /// GRUB has an environment block, and its configuration does not name the counter.
+    Ignored,
+    /// The file at the block's path is none, and nothing is written to it.
+    NoBlock(&'static str),
+    /// There is no environment block: another boot loader, or a GRUB without one.
+    Absent,
+}
+
+/// Whether the boot loader of a host counts boots, by its files.
+///
+/// # Errors
+/// Those of reading.
+pub fn counting(root: &Root) -> Result<BootCounting, files::Error> {
+    let Some(block) = root.read(&format!("/{PATH}"))? else {
+        return Ok(BootCounting::Absent);
+    };
+    if let Err(why) = edit(&block, Some(1)) {
+        return Ok(BootCounting::NoBlock(why));
+    }
+    let config = root.read(&format!("/{GRUB_CONFIG}"))?.unwrap_or_default();
+    let reads = config
+        .windows(COUNTER.len())
+        .any(|part| part == COUNTER.as_bytes());
+    Ok(if reads {
+        BootCounting::Counts
+    } else {
+        BootCounting::Ignored
+    })
+}
 
 /// Why the number of tries cannot be set.
 #[derive(Debug, thiserror::Error)]
@@ -178,6 +218,28 @@ mod tests {
             error.ends_with("grubenv is no environment block of GRUB"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn only_a_block_that_the_configuration_reads_counts() {
+        let base = tempfile::tempdir().unwrap();
+        let root = Root::open(base.path(), None).unwrap();
+        let put = |path: &str, bytes: &[u8]| {
+            let path = base.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            let mut file = File::create(path).unwrap();
+            std::io::Write::write_all(&mut file, bytes).unwrap();
+        };
+        assert_eq!(counting(&root).unwrap(), BootCounting::Absent);
+        put(PATH, b"saved_entry=a\n");
+        let no_block = BootCounting::NoBlock("is no environment block of GRUB");
+        assert_eq!(counting(&root).unwrap(), no_block);
+        put(PATH, &block(""));
+        assert_eq!(counting(&root).unwrap(), BootCounting::Ignored);
+        put(GRUB_CONFIG, b"set default=0\n");
+        assert_eq!(counting(&root).unwrap(), BootCounting::Ignored);
+        put(GRUB_CONFIG, b"if [ -n \"${boot_counter}\" ]; then\n");
+        assert_eq!(counting(&root).unwrap(), BootCounting::Counts);
     }
 
     proptest! {

@@ -14,7 +14,8 @@
 //! - [`process`]: runs other programs; no other module does
 //! - [`pull`]: the files that say how images are pulled
 //! - [`record`]: the configuration that a root is recorded to be in
-//! - [`selinux`]: whether the kernel's policy has what Slipway adds to it
+//! - [`room`]: free space, and what a kernel takes
+//! - [`selinux`]: whether SELinux enforces, and whether its policy has what Slipway adds to it
 //! - [`systemd`]: units of the running system over D-Bus, unit files of a deployment
 //! - `throttle` (feature `ostree`): limits how fast skopeo fetches
 //! - [`watch`]: waits for changes of paths
@@ -31,6 +32,7 @@ pub mod ostree;
 pub mod process;
 pub mod pull;
 pub mod record;
+pub mod room;
 pub mod selinux;
 pub mod systemd;
 #[cfg(feature = "ostree")]

@@ -2,9 +2,12 @@
 //! other module spawns processes.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::io::Read as _;
+use std::os::fd::AsRawFd as _;
 #[cfg(feature = "ostree")]
 use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
@@ -262,6 +265,45 @@ pub fn show(
         deadline,
         stderr: String::new(),
     })
+}
+
+/// Has the dynamic linker resolve every symbol before a program starts.
+const RESOLVE_ALL: (&str, &str) = ("LD_BIND_NOW", "1");
+
+/// Goes on as another program with `root` as the root. It returns only if that fails.
+///
+/// The program is opened before the root is left, and so need not be in it; its interpreter and
+/// libraries are those of `root`, which has this system's `/proc`.
+///
+/// # Errors
+/// [`Error::Start`].
+pub fn become_in(root: &Path, program: &Path, arguments: &[&str]) -> Error {
+    let start = |source| Error::Start {
+        program: program.to_owned(),
+        source,
+    };
+    let opened = match File::open(program) {
+        Ok(opened) => opened,
+        Err(source) => return start(source),
+    };
+    if let Err(source) = std::os::unix::fs::chroot(root) {
+        return start(source);
+    }
+    let path = format!("/proc/self/fd/{}", opened.as_raw_fd());
+    if !Path::new(&path).exists() {
+        return start(std::io::Error::other("its root lacks this system's /proc"));
+    }
+    let mut command = command(Path::new(&path));
+    command
+        // The loader begins its messages with it.
+        .arg0(program.file_name().unwrap_or(program.as_os_str()))
+        .env(RESOLVE_ALL.0, RESOLVE_ALL.1)
+        .args(arguments);
+    let error = command.exec();
+    if error.kind() == std::io::ErrorKind::NotFound {
+        return start(std::io::Error::other("its root lacks its dynamic loader"));
+    }
+    start(error)
 }
 
 /// The command of skopeo, for the image library, which talks to it through a socket.

@@ -1,6 +1,6 @@
 //! Pods that look at a host, or clean it, before and after the daemon's time.
 
-use serde::Deserialize;
+use node_update::host_report::{HostReport, HostVerdict};
 use serde_json::{Value, json};
 
 use crate::survey::{HostProblem, NodeCheck};
@@ -10,9 +10,6 @@ pub const NAMESPACE: &str = "slipway-hosts";
 
 /// Seconds that a pod may take, its image included.
 pub const LIMIT_SECS: u64 = 180;
-
-/// Version of a report's form.
-const SCHEMA: u32 = 1;
 
 /// What a pod does on its host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,29 +130,6 @@ pub fn end_of(pod: &Value) -> HostPodEnd {
     }
 }
 
-/// What a pod reports of its host.
-#[derive(Debug, Deserialize)]
-struct Report {
-    schema: u32,
-    findings: Vec<Finding>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Finding {
-    check: String,
-    result: Outcome,
-    #[serde(default)]
-    message: String,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum Outcome {
-    Ok,
-    Missing,
-    Warning,
-}
-
 /// What is known of a host by the end of the pod that looked at it. A report without findings is
 /// none.
 pub fn judge(end: &HostPodEnd) -> NodeCheck {
@@ -166,29 +140,27 @@ pub fn judge(end: &HostPodEnd) -> NodeCheck {
         HostPodEnd::Failed(why) => return NodeCheck::Unknown(why.clone()),
         HostPodEnd::Ended { report, .. } => report,
     };
-    match serde_json::from_str::<Report>(report) {
-        Ok(Report { schema, findings }) if schema == SCHEMA && !findings.is_empty() => {
-            let problems = findings.into_iter().filter(|it| it.result != Outcome::Ok);
-            let problem = problems.map(|it| HostProblem {
-                check: it.check,
-                is_missing: it.result == Outcome::Missing,
-                message: it.message,
-            });
-            NodeCheck::Reported(problem.collect())
-        }
-        Ok(Report { schema, findings }) => NodeCheck::Unknown(format!(
-            "its report has schema {schema} and {} findings",
-            findings.len()
-        )),
+    let report = match HostReport::parse(report) {
+        Ok(report) => report,
         Err(error) => {
             let first = report.lines().next().unwrap_or_default();
-            NodeCheck::Unknown(format!("its report cannot be read: {error}: {first:?}"))
+            return NodeCheck::Unknown(format!("{error}: {first:?}"));
         }
-    }
+    };
+    let problems = report.findings.iter();
+    let problems = problems.filter(|it| it.result != HostVerdict::Ok);
+    let problem = problems.map(|it| HostProblem {
+        check: it.check.to_string(),
+        is_missing: it.result == HostVerdict::Missing,
+        message: it.message.clone(),
+    });
+    NodeCheck::Reported(problem.collect())
 }
 
 #[cfg(test)]
 mod tests {
+    use node_update::host_report::HostCheck;
+
     use super::*;
 
     fn waiting(reason: &str) -> Value {
@@ -239,18 +211,25 @@ mod tests {
                 report: report.to_string(),
             })
         };
-        let findings = json!([
-            { "check": "ostree", "result": "ok" },
-            { "check": "skopeo", "result": "missing", "message": "gone" },
-            { "check": "room", "result": "warning", "message": "little" },
-        ]);
+        let findings = |of: &[HostCheck]| -> Vec<Value> {
+            let finding = |check: &HostCheck| {
+                let (result, message) = match check {
+                    HostCheck::Skopeo => ("missing", "gone"),
+                    HostCheck::Room => ("warning", "little"),
+                    _ => ("ok", "it is there"),
+                };
+                json!({ "check": check, "result": result, "message": message })
+            };
+            of.iter().map(finding).collect()
+        };
+        let all = findings(&HostCheck::ALL);
         let problem = |check: &str, is_missing, message: &str| HostProblem {
             check: check.to_owned(),
             is_missing,
             message: message.to_owned(),
         };
         assert_eq!(
-            of(&json!({ "schema": 1, "findings": findings })),
+            of(&json!({ "schema": 1, "findings": all })),
             NodeCheck::Reported(vec![
                 problem("skopeo", true, "gone"),
                 problem("room", false, "little")
@@ -258,19 +237,22 @@ mod tests {
         );
         for (report, why) in [
             (
-                json!({ "schema": 2, "findings": findings }),
-                "its report has schema 2 and 3 findings",
+                json!({ "schema": 2, "findings": all }),
+                "schema of the document of the host is 2, not 1",
             ),
             (
                 json!({ "schema": 1, "findings": [] }),
-                "its report has schema 1 and 0 findings",
+                "findings of the host has none of check ostree",
             ),
             (
-                json!({}),
-                "its report cannot be read: missing field `schema` at line 1 column 2: \"{}\"",
+                json!({ "schema": 1, "findings": findings(&HostCheck::ALL[..10]) }),
+                "findings of the host has none of check architecture",
             ),
+            (json!({}), "cannot understand the document of the host"),
         ] {
-            assert_eq!(of(&report), NodeCheck::Unknown(why.to_owned()));
+            let first = report.to_string();
+            let expected = format!("{why}: {first:?}");
+            assert_eq!(of(&report), NodeCheck::Unknown(expected));
         }
         let why = |end| match judge(&end) {
             NodeCheck::Unknown(why) => why,

@@ -314,7 +314,7 @@ fn host_os(root: &Path) -> HostOs {
 }
 
 /// Reads files of the host: its links are followed below its own root.
-fn reader(root: &Path) -> Reader {
+pub(crate) fn reader(root: &Path) -> Reader {
     let root: PathBuf = root.to_owned();
     Box::new(move |path| {
         let read = || Root::open(&root, None)?.read(&path.to_string_lossy());

@@ -11,12 +11,18 @@ pub mod daemon;
 pub mod deployments;
 #[cfg(feature = "node-daemon")]
 pub mod first_boot;
+#[cfg(feature = "node-daemon")]
+pub mod host_check;
+#[cfg(feature = "node-daemon")]
+pub mod host_remove;
 mod installed;
 mod local_helper;
 #[cfg(feature = "host-helper")]
 pub mod os;
+mod own_units;
 pub mod pivot;
 mod program;
 pub mod protocol;
 pub mod rollback;
 pub mod status;
+mod updaters;

@@ -16,9 +16,9 @@ mod limited_skopeo;
 mod listing;
 mod previous;
 mod rehearse;
+mod remove;
 mod report;
 mod self_check;
-mod updaters;
 mod verify;
 
 use std::process::ExitCode;
@@ -87,6 +87,7 @@ fn act(verb: &Verb) -> anyhow::Result<HelperReport> {
             lock_deployments()?.sync_each_object()?;
             Ok(HelperReport::done())
         }
+        Verb::Remove => remove::run(&context),
         Verb::Verify { drift } => verify::run(&context, *drift),
         Verb::SelfCheck { root } => self_check::run(&context, root.as_deref()),
     }

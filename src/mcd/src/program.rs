@@ -11,6 +11,12 @@ pub(crate) const DIRECTORY: &str = "/var/lib/slipway/bin";
 /// What the units of the guard run: a link to the program that installed them last.
 pub(crate) const LINK: &str = "/var/lib/slipway/bin/mcd-os";
 
+/// Where administrators run the daemon's program on the host; a link, as `/run` is memory.
+///
+/// Source: `docs/reference/daemon.md`, "Host files".
+#[cfg(feature = "node-daemon")]
+pub(crate) const DAEMON_LINK: &str = "/run/bin/machine-config-daemon";
+
 /// The file whose label a program gets, so that systemd may run it.
 const LABELLED_LIKE: &str = "/usr/bin/true";
 

@@ -72,6 +72,10 @@ pub enum Verb {
     Guard(Guard),
     /// Has the repository bring each object to disk by itself, as beside etcd
     SyncEachObject,
+    /// Removes what Slipway has in the repository, in the boot loader and in deployments that are
+    /// not booted; `mcd host-remove` runs it and removes the rest
+    #[command(hide = true)]
+    Remove,
     /// Checks the host against the configuration it is recorded to be in
     Verify {
         /// Checks files and units alone, which a person can change by hand.
@@ -148,6 +152,8 @@ pub enum VerbName {
     Guard,
     /// [`Verb::SyncEachObject`].
     SyncEachObject,
+    /// [`Verb::Remove`].
+    Remove,
     /// [`Verb::Verify`].
     Verify,
     /// [`Verb::SelfCheck`].
@@ -167,6 +173,7 @@ impl VerbName {
             Self::Deployments => "deployments",
             Self::Guard => "guard",
             Self::SyncEachObject => "sync-each-object",
+            Self::Remove => "remove",
             Self::Verify => "verify",
             Self::SelfCheck => "self-check",
         }
@@ -191,6 +198,7 @@ impl Verb {
             Self::Deployments { .. } => VerbName::Deployments,
             Self::Guard(_) => VerbName::Guard,
             Self::SyncEachObject => VerbName::SyncEachObject,
+            Self::Remove => VerbName::Remove,
             Self::Verify { .. } => VerbName::Verify,
             Self::SelfCheck { .. } => VerbName::SelfCheck,
         }
@@ -258,7 +266,7 @@ impl Verb {
                     add(root);
                 }
             }
-            Self::Rollback | Self::BootPrevious | Self::SyncEachObject => {}
+            Self::Rollback | Self::BootPrevious | Self::SyncEachObject | Self::Remove => {}
         }
         words
     }
@@ -318,8 +326,8 @@ impl fmt::Display for HelperOutcome {
 
 /// The report of a verb. Shape: `{"outcome", "reasons", …}`, where the rest are the verb's details:
 /// those of `fetch` are [`FetchDetails`], of `apply` [`ApplyDetails`], of `verify`
-/// [`VerifyDetails`], of `boot-previous` [`PreviousDetails`], of `deployments`
-/// [`View`](crate::deployments::View).
+/// [`VerifyDetails`], of `boot-previous` [`PreviousDetails`], of `remove` [`RemoveDetails`], of
+/// `deployments` [`View`](crate::deployments::View).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HelperReport {
     pub outcome: HelperOutcome,
@@ -368,6 +376,13 @@ impl HelperReport {
 pub struct PreviousDetails {
     /// Directory of the previous deployment.
     pub previous: PathBuf,
+}
+
+/// What `remove` reports.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RemoveDetails {
+    /// Paths, refs and settings that are removed.
+    pub removed: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -12,10 +12,7 @@ use crate::desired::{Desired, DesiredFile, FILE_MODE};
 use crate::plan::{Digest, FileState, Mode, Owners};
 use crate::rejection::Rejection;
 use crate::unit_settings::{UnitText, changed_files, named_file, units};
-use crate::well_known::{GUARD_UNIT, UNITS};
-
-/// Name of the drop-in that orders a unit after the guard.
-const DROPIN: &str = "50-slipway-guard.conf";
+use crate::well_known::{GUARD_DROPIN, GUARD_UNIT, UNITS};
 
 pub(crate) const DROPIN_TEXT: &str = "\
 # Slipway writes files outside /etc before this unit starts.
@@ -108,7 +105,7 @@ pub(crate) fn dropins(desired: &Desired) -> Vec<DesiredFile> {
         })
         .filter_map(|(name, text)| {
             Some(DesiredFile {
-                path: format!("{UNITS}/{name}.d/{DROPIN}"),
+                path: format!("{UNITS}/{name}.d/{GUARD_DROPIN}"),
                 state: FileState {
                     digest: Digest::of(DROPIN_TEXT.as_bytes()),
                     mode: Mode(FILE_MODE),
@@ -125,7 +122,7 @@ pub(crate) fn dropins(desired: &Desired) -> Vec<DesiredFile> {
 pub(crate) fn is_dropin(path: &str) -> bool {
     path.strip_prefix(UNITS)
         .and_then(|rest| rest.rsplit_once(".d/"))
-        .is_some_and(|(_, name)| name == DROPIN)
+        .is_some_and(|(_, name)| name == GUARD_DROPIN)
 }
 
 /// Why a configuration cannot follow another: units that run before the guard can write what they

@@ -6,6 +6,7 @@
 //! - [`decode`]: from a MachineConfig to what it wants of a host
 //! - [`diff`]: what differs between two MachineConfigs
 //! - [`disruption`]: what a change does to a running node
+//! - [`host_report`]: what `mcd host-check` and `mcd host-remove` print
 //! - [`join_kubeconfig`]: the file by which a node joins its cluster
 //! - [`late`]: what others wrote in `/etc` after a deployment was made from another
 //! - [`mod@one_line`]: texts of others, as part of a reason
@@ -25,6 +26,7 @@ mod desired;
 pub mod diff;
 pub mod disruption;
 mod early;
+pub mod host_report;
 pub mod join_kubeconfig;
 mod kubelet;
 pub mod late;

@@ -20,6 +20,9 @@ pub const VERIFY_UNIT: &str = "slipway-verify.service";
 /// Slipway's unit that reboots a host on which one of the two above cannot run; `%i` is its name.
 pub const REBOOT_UNIT: &str = "slipway-reboot@.service";
 
+/// Name of the drop-in that orders a unit after [`GUARD_UNIT`].
+pub const GUARD_DROPIN: &str = "50-slipway-guard.conf";
+
 /// Directory of Slipway's own files, shared by all deployments.
 pub const STATE: &str = "/var/lib/slipway";
 
@@ -28,6 +31,14 @@ pub const RECORD_CONFIG: &str = "/etc/machine-config-daemon/currentconfig";
 
 /// The host's record: the pull spec of a deployment's layered image.
 pub const RECORD_IMAGE: &str = "/etc/machine-config-daemon/currentimage";
+
+/// First annotations of the host's Node.
+///
+/// Source: `docs/reference/daemon.md`, "First annotations".
+pub const FIRST_ANNOTATIONS: &str = "/etc/machine-config-daemon/node-annotations.json";
+
+/// What [`FIRST_ANNOTATIONS`] is renamed to once the Node has them.
+pub const FIRST_ANNOTATIONS_USED: &str = "/etc/machine-config-daemon/node-annotation.json.bak";
 
 /// The MachineConfig of a new host without its Ignition part; its presence says that the first boot
 /// is not over.

@@ -17,6 +17,7 @@ use install::removal::{
     KeptObject, RemovalPlan, busy_nodes, clean_node, is_of_every_namespace, keeps_namespace,
     without_own_finalizers,
 };
+use node_update::host_report::HostRemoval;
 use release::manifest::ObjectId;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -192,7 +193,10 @@ async fn clean_hosts(
                 clean.push(node.name.clone());
                 continue;
             }
-            Some(HostPodEnd::Ended { report, .. }) => report.trim().to_owned(),
+            Some(HostPodEnd::Ended { report, .. }) => match HostRemoval::parse(report) {
+                Ok(removal) => removal.reasons.join("; "),
+                Err(_) => report.trim().to_owned(),
+            },
             Some(HostPodEnd::Failed(why)) => why.clone(),
             Some(HostPodEnd::Runs) => format!("it did not end within {LIMIT_SECS} s"),
         };

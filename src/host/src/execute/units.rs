@@ -1,5 +1,6 @@
 //! Units of the running system for synchronous code, and unit files of a deployment.
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use chassis::report::Chain;
@@ -29,10 +30,10 @@ pub struct RunningUnits<'a> {
     unreached: Option<Instant>,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 enum Way {
-    /// Over the system bus.
-    Bus,
+    /// Over the system bus, at another socket than the usual one.
+    Bus(Option<PathBuf>),
     /// Over its own socket.
     Directly,
 }
@@ -40,7 +41,13 @@ enum Way {
 impl<'a> RunningUnits<'a> {
     /// Runs the calls on `runtime`, over the system bus.
     pub fn new(runtime: &'a Runtime) -> Self {
-        Self::by(Way::Bus, runtime)
+        Self::by(Way::Bus(None), runtime)
+    }
+
+    /// Runs the calls on `runtime`, over the system bus at `socket`: that of the host, from a
+    /// container.
+    pub const fn at(socket: PathBuf, runtime: &'a Runtime) -> Self {
+        Self::by(Way::Bus(Some(socket)), runtime)
     }
 
     /// Runs the calls on `runtime`, over systemd's own socket: there is no bus yet in early boot.
@@ -95,13 +102,13 @@ impl<'a> RunningUnits<'a> {
         if self.unreached.is_some_and(|at| at.elapsed() < UNREACHED) {
             return Err(Error::Unreached);
         }
-        let way = self.way;
+        let way = self.way.clone();
         self.runtime.block_on(async {
             let connected = match &mut self.systemd {
                 Some(connected) => connected,
                 none => {
                     let connecting = match way {
-                        Way::Bus => SystemdClient::connect(None).await,
+                        Way::Bus(socket) => SystemdClient::connect(socket.as_deref()).await,
                         Way::Directly => SystemdClient::connect_directly().await,
                     };
                     self.unreached = connecting.is_err().then(Instant::now);

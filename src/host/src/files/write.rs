@@ -147,6 +147,31 @@ impl Root {
         }
     }
 
+    /// Removes a directory with all that is in it, if it exists. Links in it are removed, not
+    /// followed.
+    ///
+    /// # Errors
+    /// [`Error::Remove`], also if another entry is at the location.
+    pub fn remove_all(&self, at: &Location) -> Result<()> {
+        let remove = || -> io::Result<()> {
+            // Names of any bytes; the location's links are resolved already.
+            match std::fs::remove_dir_all(self.path().join(at.relative())) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                Ok(()) | Err(_) => {}
+            }
+            match self.open_directory_at(at.split().0) {
+                Ok(parent) => self.flush(&parent),
+                Err(Errno::NOENT) => Ok(()),
+                Err(error) => Err(error.into()),
+            }
+        };
+        remove().map_err(|source| Error::Remove {
+            path: at.to_string(),
+            source,
+        })?;
+        self.discard_temporary(at)
+    }
+
     /// The missing parents of a location, outermost first.
     ///
     /// # Errors

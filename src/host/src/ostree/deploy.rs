@@ -18,9 +18,6 @@ use crate::execute::{self, NewDeployment, Sysroot};
 use crate::journal::DeploymentId;
 use crate::{accounts, boot_loader};
 
-/// Space for boot entries and the boot loader's configuration beside kernels; they take a few KiB.
-const ENTRIES_BYTES: u64 = 1 << 20;
-
 /// Metadata key that only commits of native container images have.
 const NATIVE: &str = "ostree.manifest-digest";
 
@@ -281,6 +278,31 @@ impl Deployments {
         }
     }
 
+    /// Has the boot loader count no boots any more.
+    ///
+    /// # Errors
+    /// Those of [`boot_loader::set_tries`].
+    pub fn stop_counting(&self) -> std::result::Result<(), boot_loader::Error> {
+        boot_loader::set_tries(&self.base(), None)
+    }
+
+    /// Removes the refs by which Slipway keeps images, the layers of images that no deployment was
+    /// made from, and all that is unreferenced then. Deployments stay as they are. The images that
+    /// had such a ref.
+    ///
+    /// # Errors
+    /// Those of the repository.
+    pub fn release_images(&mut self) -> Result<Vec<String>> {
+        let deployed = self.list()?.into_iter().filter_map(|each| each.image);
+        let repo = self.repo();
+        let kept = refs::kept(&repo)?;
+        refs::drop_others(&repo, &deployed.collect())?;
+        refs::drop_refs(&repo)?;
+        // Also where nothing was dropped now: a run that was killed may have left the objects.
+        self.prune()?;
+        Ok(kept.into_iter().collect())
+    }
+
     /// Makes room in `/boot` for a kernel, if needed by dropping previous deployments.
     fn free_boot_for(&mut self, kernel: &Kernel) -> Result<()> {
         if self.check_boot_room(kernel, 0).is_ok() {
@@ -314,7 +336,7 @@ impl Deployments {
         }
         let boot = self.base().join("boot");
         let free = room::free(&boot)?;
-        let needed = kernel.bytes(room::block(&boot)?) + ENTRIES_BYTES;
+        let needed = kernel.bytes(room::block(&boot)?) + crate::room::ENTRIES_BYTES;
         room::require("the kernel", "/boot", needed, free + freeable)
     }
 

@@ -62,6 +62,15 @@ pub(super) fn drop_others(repo: &ostree::Repo, needed: &BTreeSet<String>) -> Res
     Ok(unneeded.len())
 }
 
+/// Removes the refs of all kept images. What a deployment was made from stays.
+pub(super) fn drop_refs(repo: &ostree::Repo) -> Result<()> {
+    for image in kept(repo)? {
+        repo.set_ref_immediate(None, &name(&image)?, None, Cancellable::NONE)
+            .during(|| format!("drop {image}"))?;
+    }
+    Ok(())
+}
+
 /// An image in the library's form, by its digest where it has one.
 pub(super) fn reference(image: &str) -> ImageReference {
     ImageReference {

@@ -2,8 +2,6 @@
 
 use std::path::Path;
 
-use nix::sys::statvfs::statvfs;
-
 use super::{Error, Result};
 
 /// How much larger layers may be in the repository than on the wire: gzip brings an OS down to
@@ -12,20 +10,18 @@ pub(super) const UNPACKED_FACTOR: u64 = 3;
 
 /// Bytes that an unprivileged user could still write below `path`.
 pub(super) fn free(path: &Path) -> Result<u64> {
-    let stat = statvfs(path).map_err(|error| Error::Io {
+    crate::room::free(path).map_err(|source| Error::Io {
         path: path.display().to_string(),
-        source: error.into(),
-    })?;
-    Ok(stat.blocks_available().saturating_mul(stat.fragment_size()))
+        source,
+    })
 }
 
 /// Bytes of a block below `path`: no file takes less.
 pub(super) fn block(path: &Path) -> Result<u64> {
-    let stat = statvfs(path).map_err(|error| Error::Io {
+    crate::room::block(path).map_err(|source| Error::Io {
         path: path.display().to_string(),
-        source: error.into(),
-    })?;
-    Ok(stat.fragment_size())
+        source,
+    })
 }
 
 /// Refuses what does not fit.

@@ -463,6 +463,24 @@ fn images_are_kept_by_name_and_dropped_when_not_needed() {
 }
 
 #[test]
+fn images_are_released_and_deployments_stay_whole() {
+    let host = Host::new();
+    let prefetched = host.image("r/os:2", |_| ());
+    let mut deployments = host.open();
+    let prefetched = refs::commit_of(&deployments.repo(), prefetched.image.as_deref().unwrap())
+        .unwrap()
+        .unwrap();
+    let before = host.list();
+    assert_eq!(deployments.release_images().unwrap(), ["r/os:2"]);
+    let repo = deployments.repo();
+    assert_eq!(refs::kept(&repo).unwrap(), BTreeSet::new());
+    assert!(repo.load_commit(&prefetched).is_err());
+    assert!(repo.load_commit(&before[0].id.checksum).is_ok());
+    assert_eq!(host.list(), before);
+    assert_eq!(deployments.release_images().unwrap(), [""; 0]);
+}
+
+#[test]
 fn one_holder_at_a_time_has_the_lock_of_the_deployments() {
     let host = Host::new();
     let held = host.open();

@@ -6,7 +6,7 @@ use chassis::logs::{Log, Settings};
 use chassis::report::{Chain, abort_on_panic};
 use clap::{Parser, Subcommand};
 use mcd::daemon::{self, cli::StartArgs};
-use mcd::{first_boot, pivot, rollback, status};
+use mcd::{first_boot, host_check, host_remove, pivot, rollback, status};
 
 /// Keeps a node's operating system and configuration as the cluster asks.
 #[derive(Debug, Parser)]
@@ -22,6 +22,8 @@ enum Verb {
     Start(Box<StartArgs>),
     #[command(name = "firstboot-complete-machineconfig")]
     FirstBoot(first_boot::Args),
+    HostCheck(host_check::Args),
+    HostRemove(host_remove::Args),
     Pivot(pivot::Args),
     Rollback(rollback::Args),
     Status(status::Args),
@@ -42,6 +44,8 @@ fn main() -> ExitCode {
     let result = match command {
         Verb::Start(arguments) => start(*arguments, log).map(|()| ExitCode::SUCCESS),
         Verb::FirstBoot(arguments) => first_boot::run(&arguments),
+        Verb::HostCheck(arguments) => host_check::run(&arguments),
+        Verb::HostRemove(arguments) => host_remove::run(&arguments),
         Verb::Pivot(arguments) => pivot::run(&arguments),
         Verb::Rollback(arguments) => rollback::run(&arguments),
         Verb::Status(arguments) => status::run(&arguments),

@@ -10,13 +10,9 @@ use machineconfig::name::pool_of;
 use node::view::Node;
 use node::writer::Change;
 use node_update::plan::Target;
+use node_update::well_known::{FIRST_ANNOTATIONS, FIRST_ANNOTATIONS_USED};
 
 use super::observe;
-
-/// Flat map of annotations that the config server gave the machine with its first configuration.
-///
-/// Source: `docs/reference/daemon.md`, "First annotations".
-const FIRST_ANNOTATIONS: &str = "/etc/machine-config-daemon/node-annotations.json";
 
 /// Why a node cannot be adopted.
 #[derive(Debug, thiserror::Error)]
@@ -40,9 +36,6 @@ impl From<record::Error> for Error {
         Self::Host(error.into())
     }
 }
-
-/// What the file is renamed to once the Node has its annotations and the host its record.
-const USED_ANNOTATIONS: &str = "/etc/machine-config-daemon/node-annotation.json.bak";
 
 /// The annotations that the host has for a Node that is not managed yet; none where it has neither
 /// such a file nor a record.
@@ -73,7 +66,7 @@ pub fn retire_first_annotations(root: &Root) -> Result<(), Error> {
     };
     let bytes = &bytes;
     let content = Content { bytes, mode, owner };
-    root.replace(&root.locate(USED_ANNOTATIONS)?, content)?;
+    root.replace(&root.locate(FIRST_ANNOTATIONS_USED)?, content)?;
     Ok(root.remove(&at)?)
 }
 
@@ -265,7 +258,7 @@ mod tests {
         for _ in 0..2 {
             retire_first_annotations(&root).unwrap();
             assert!(!at(FIRST_ANNOTATIONS).exists());
-            assert_eq!(std::fs::read(at(USED_ANNOTATIONS)).unwrap(), b"{}");
+            assert_eq!(std::fs::read(at(FIRST_ANNOTATIONS_USED)).unwrap(), b"{}");
         }
     }
 

@@ -140,6 +140,18 @@ impl Helper {
         })
     }
 
+    /// Puts the helper of this image on the host, and nothing else.
+    ///
+    /// # Errors
+    /// [`Error::Binary`], [`Error::Host`].
+    pub fn place(root: &Path, image: &Path) -> Result<Self, Error> {
+        let binary = programs::place_helper(root, image)?;
+        Ok(Self {
+            root: root.to_owned(),
+            binary,
+        })
+    }
+
     /// Runs a verb to its end and reads its report. One that runs already, as this pod was
     /// restarted, is waited for.
     ///

@@ -15,8 +15,8 @@ use node_update::verify::unexpected_state;
 
 use super::context::{Context, lock_deployments};
 use super::rehearse::take;
-use super::updaters;
 use crate::protocol::{ApplyDetails, HelperReport, ServiceAction};
+use crate::updaters;
 
 /// How long the checks of a live change may take to hold: a restarted service comes up meanwhile.
 const LIVE_DEADLINE: Duration = Duration::from_secs(30);

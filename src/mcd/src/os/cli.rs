@@ -29,7 +29,8 @@ impl Verb {
             | Self::Apply { .. }
             | Self::Rollback
             | Self::BootPrevious
-            | Self::SyncEachObject => true,
+            | Self::SyncEachObject
+            | Self::Remove => true,
             Self::Guard(guard) => !guard.install,
             Self::LimitedSkopeo { .. }
             | Self::Deployments { .. }
@@ -88,6 +89,7 @@ mod tests {
             Verb::Guard(Guard::install()),
             Verb::Guard(Guard::verify_once()),
             Verb::SyncEachObject,
+            Verb::Remove,
             Verb::Verify { drift: false },
             Verb::Verify { drift: true },
             Verb::SelfCheck { root: None },

@@ -9,31 +9,14 @@ use host::files::{Content, Found, Root};
 use host::ostree::live_root;
 use host::record;
 use host::systemd::{Enablement, links};
-use ignition::unit_text;
 use node_update::decode::dropins_of;
 use node_update::plan::{Digest, Mode, OwnerIds};
-use node_update::well_known::{GUARD_UNIT, REBOOT_UNIT, VERIFY_UNIT};
 use tracing::{info, warn};
 
 use super::context::Context;
+use crate::own_units::{UNITS, wanted_by};
 use crate::program;
 use crate::protocol::HelperReport;
-
-/// The units, as they are in this program's own tree.
-const UNITS: &[(&str, &str)] = &[
-    (
-        GUARD_UNIT,
-        include_str!("../../../../systemd/slipway-guard.service"),
-    ),
-    (
-        VERIFY_UNIT,
-        include_str!("../../../../systemd/slipway-verify.service"),
-    ),
-    (
-        REBOOT_UNIT,
-        include_str!("../../../../systemd/slipway-reboot@.service"),
-    ),
-];
 
 const SELF: &str = "/proc/self/exe";
 
@@ -72,13 +55,6 @@ pub(super) fn run(context: &Context) -> anyhow::Result<HelperReport> {
         info!("guard is installed");
     }
     Ok(HelperReport::done())
-}
-
-/// The targets that a unit is wanted by.
-fn wanted_by(text: &str) -> Vec<String> {
-    let install = unit_text::install(text);
-    let wanted = install.into_iter().filter(|(key, _)| key == "WantedBy");
-    wanted.map(|(_, target)| target).collect()
 }
 
 /// Whether all of it is in place, by this program.

@@ -11,8 +11,9 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing::info;
 
 use super::context::{Context, lock_deployments};
-use super::{self_check, updaters};
+use super::self_check;
 use crate::protocol::HelperReport;
+use crate::updaters;
 
 pub(super) fn run(context: &Context, directory: &str) -> anyhow::Result<HelperReport> {
     let _lock = context.lock()?;

@@ -16,11 +16,6 @@ const DIGEST_CHARS: usize = 64;
 /// The name of the daemon's own program on the host.
 const DAEMON: &str = "mcd";
 
-/// Where administrators run the daemon's program on the host; a link, as `/run` is memory.
-///
-/// Source: `docs/reference/daemon.md`, "Host files".
-const DAEMON_LINK: &str = "/run/bin/machine-config-daemon";
-
 /// The same program, where it is also after a boot without the daemon's pod.
 ///
 /// Source: `docs/reference/daemon.md`, "Host files".
@@ -44,13 +39,18 @@ pub(super) fn install(root: &Path, image: &Path, own: &Path) -> Result<String, E
     Ok(binary)
 }
 
+/// Puts the helper `image` on the host; its path there.
+pub(super) fn place_helper(root: &Path, image: &Path) -> Result<String, Error> {
+    place(root, image, program::NAME).map(|(_, path)| path)
+}
+
 /// Puts the daemon's program where administrators run it:
 /// `chroot /host /run/bin/machine-config-daemon status`. Its digest.
 fn offer(root: &Path, own: &Path) -> Result<String, Error> {
     let (digest, path) = place(root, own, DAEMON)?;
     let host = Root::open(root, None)?;
     let beside = format!("{digest}/{DAEMON}");
-    for (link, target) in [(STABLE_DAEMON_LINK, &beside), (DAEMON_LINK, &path)] {
+    for (link, target) in [(STABLE_DAEMON_LINK, &beside), (program::DAEMON_LINK, &path)] {
         host.symlink(&host.locate(link)?, &target.as_str().into())?;
     }
     Ok(digest)

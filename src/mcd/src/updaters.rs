@@ -13,7 +13,7 @@ const UPDATERS: &[&str] = &[
 ///
 /// One that is enabled but kept from running by its own conditions, as the drop-in of OpenShift's
 /// MCO keeps Zincati, does not count.
-pub(super) fn found(units: &mut dyn Units) -> Result<Vec<String>, StepError> {
+pub(crate) fn found(units: &mut dyn Units) -> Result<Vec<String>, StepError> {
     let mut reasons = Vec::new();
     for unit in UPDATERS {
         let is_enabled = units.file_state(unit)?.starts_with("enabled");
