@@ -1,6 +1,6 @@
 //! What is missing on cluster and hosts, and what may hurt.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde::Serialize;
@@ -10,6 +10,9 @@ use crate::survey::{GROUPS, InstallSurvey, NodeCheck, PROVIDED, Rehearsed};
 
 /// Oldest version of Kubernetes: admission policies are in it since then.
 const KUBERNETES: (u32, u32) = (1, 30);
+
+/// Nodes that are named in one finding; of more, how many.
+const NODES: usize = 5;
 
 /// Something that speaks against an installation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -36,13 +39,6 @@ fn missing(subject: impl fmt::Display, message: impl Into<String>) -> InstallFin
         blocks: true,
         subject: subject.to_string(),
         message: message.into(),
-    }
-}
-
-fn warning(subject: impl fmt::Display, message: impl Into<String>) -> InstallFinding {
-    InstallFinding {
-        blocks: false,
-        ..missing(subject, message)
     }
 }
 
@@ -105,25 +101,55 @@ pub fn findings(
             Rehearsed::Create | Rehearsed::Change | Rehearsed::Keep | Rehearsed::Later => {}
         }
     }
-    for (node, check) in &survey.nodes {
-        found.extend(of_node(node, check));
-    }
+    found.extend(of_nodes(&survey.nodes));
     found
 }
 
-fn of_node(node: &str, check: &NodeCheck) -> Vec<InstallFinding> {
-    let node = format!("node {node}");
+/// Findings of nodes; what several of them say is one.
+fn of_nodes(nodes: &BTreeMap<String, NodeCheck>) -> Vec<InstallFinding> {
+    let mut said: Vec<((bool, String), Vec<&str>)> = Vec::new();
+    for (node, check) in nodes {
+        for words in words(check) {
+            match said.iter_mut().find(|(other, _)| *other == words) {
+                Some((_, nodes)) => nodes.push(node),
+                None => said.push((words, vec![node])),
+            }
+        }
+    }
+    let finding = said.into_iter().map(|((blocks, message), nodes)| {
+        let named = nodes
+            .iter()
+            .take(NODES)
+            .copied()
+            .collect::<Vec<_>>()
+            .join(", ");
+        let subject = match nodes.len() {
+            1 => format!("node {named}"),
+            all if all <= NODES => format!("nodes {named}"),
+            all => format!("nodes {named} and {} more", all - NODES),
+        };
+        InstallFinding {
+            blocks,
+            subject,
+            message,
+        }
+    });
+    finding.collect()
+}
+
+/// What a check says, and whether it blocks.
+fn words(check: &NodeCheck) -> Vec<(bool, String)> {
     match check {
-        NodeCheck::Away => vec![warning(
-            node,
-            "it is not Ready, so that its host was not checked; its daemon starts when it is back",
+        NodeCheck::Away => vec![(
+            false,
+            "not Ready, so that the host was not checked; the daemon starts there once it is back"
+                .to_owned(),
         )],
-        NodeCheck::Unknown(why) => vec![missing(node, why)],
+        NodeCheck::Unknown(why) => vec![(true, why.clone())],
         NodeCheck::Reported(problems) => {
-            let problem = problems.iter().map(|problem| InstallFinding {
-                blocks: problem.is_missing,
-                subject: node.clone(),
-                message: format!("{}: {}", problem.check, problem.message),
+            let problem = problems.iter().map(|it| {
+                let message = format!("{}: {}", it.check, it.message);
+                (it.is_missing, message)
             });
             problem.collect()
         }
@@ -222,6 +248,21 @@ mod tests {
     }
 
     #[test]
+    fn what_many_nodes_say_is_said_once() {
+        let nodes = (1..=7).map(|number| (format!("w{number}"), NodeCheck::Away));
+        let all: Vec<_> = of_nodes(&nodes.clone().collect())
+            .into_iter()
+            .map(|it| it.subject)
+            .collect();
+        assert_eq!(all, ["nodes w1, w2, w3, w4, w5 and 2 more"]);
+        let two: Vec<_> = of_nodes(&nodes.take(2).collect())
+            .into_iter()
+            .map(|it| it.subject)
+            .collect();
+        assert_eq!(two, ["nodes w1, w2"]);
+    }
+
+    #[test]
     fn objects_and_nodes_say_what_speaks_against_them() {
         let mut survey = good();
         survey.denied = vec!["create namespaces".to_owned()];
@@ -270,8 +311,8 @@ mod tests {
             (true, "Service n/c: no"),
             (
                 false,
-                "node w2: it is not Ready, so that its host was not checked; its daemon starts \
-                 when it is back",
+                "node w2: not Ready, so that the host was not checked; the daemon starts there \
+                 once it is back",
             ),
             (true, "node w3: no image"),
             (true, "node w4: skopeo: gone"),

@@ -232,7 +232,7 @@ mod tests {
              \x20 keep      1  1 Namespace\n\
              \x20 remove    1  1 Service\n\
              \x20 hosts     1  checked\n\
-             ! node b: it is not Ready, so that its host was not checked; its daemon starts when \
+             ! node b: not Ready, so that the host was not checked; the daemon starts there once \
              it is back\n"
         );
         assert_eq!((plan.blocks(), plan.is_done()), (0, false));

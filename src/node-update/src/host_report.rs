@@ -156,12 +156,12 @@ impl HostReport {
         }
     }
 
-    /// Reads what `mcd host-check` printed.
+    /// Reads what `mcd host-check` printed: the last line, also of the log of its pod.
     ///
     /// # Errors
     /// All of [`Error`].
     pub fn parse(text: &str) -> Result<Self, Error> {
-        let report: Self = serde_json::from_str(text).map_err(Error::Json)?;
+        let report: Self = serde_json::from_str(last_line(text)).map_err(Error::Json)?;
         of_this_schema(report.schema)?;
         for check in HostCheck::ALL {
             let of_it = |finding: &&HostFinding| finding.check == check;
@@ -183,15 +183,20 @@ impl HostReport {
 }
 
 impl HostRemoval {
-    /// Reads what `mcd host-remove` printed.
+    /// Reads what `mcd host-remove` printed: the last line, also of the log of its pod.
     ///
     /// # Errors
     /// [`Error::Json`], [`Error::Schema`].
     pub fn parse(text: &str) -> Result<Self, Error> {
-        let removal: Self = serde_json::from_str(text).map_err(Error::Json)?;
+        let removal: Self = serde_json::from_str(last_line(text)).map_err(Error::Json)?;
         of_this_schema(removal.schema)?;
         Ok(removal)
     }
+}
+
+/// The document in the log of a pod, in which lines of the program's log precede it.
+fn last_line(text: &str) -> &str {
+    text.trim_end().lines().next_back().unwrap_or_default()
 }
 
 const fn of_this_schema(found: u32) -> Result<(), Error> {
@@ -231,6 +236,8 @@ mod tests {
             r#"{"check":"libraries","result":"missing","message":"libostree-1.so.1 is not there"}"#;
         assert!(text.starts_with(r#"{"schema":1,"findings":[{"check":"ostree","result":"ok""#));
         assert!(text.contains(finding), "{text}");
+        let log = format!("INFO put a program on the host\n{text}\n");
+        assert_eq!(HostReport::parse(&log).unwrap(), report);
         let missing: Vec<_> = report.with(HostVerdict::Missing).collect();
         assert_eq!(missing, [&report.findings[1]]);
     }

@@ -40,7 +40,8 @@ fn stored(server: &ApiServer, manifests: &Path) -> Result<BTreeMap<String, Value
     let mut all = BTreeMap::new();
     for item in items {
         let mut item = item.clone();
-        let name = format!("{} {}", item["kind"], item["metadata"]["name"]);
+        let place = &item["metadata"];
+        let name = format!("{} {} {}", item["kind"], place["namespace"], place["name"]);
         for field in [
             "creationTimestamp",
             "generation",
