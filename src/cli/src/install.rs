@@ -221,12 +221,15 @@ async fn apply(
     unbind(requests, plan, wanted).await?;
     for (index, manifest) in wanted.iter().enumerate() {
         let done = requests.apply(manifest).await?;
-        let word = match done {
-            ApplyOutcome::Created => "created",
-            ApplyOutcome::Changed => "changed",
-            ApplyOutcome::Unchanged => continue,
-        };
-        print(format!("{word} {}\n", manifest.id))?;
+        let name = manifest.id.to_string();
+        match done {
+            ApplyOutcome::Created => print(format!("created {name}\n"))?,
+            // Who owns which fields may be all that changes.
+            ApplyOutcome::Changed if !plan.keep.contains(&name) => {
+                print(format!("changed {name}\n"))?;
+            }
+            ApplyOutcome::Changed | ApplyOutcome::Unchanged => {}
+        }
         // The last definition: others need the kinds.
         let next = wanted.get(index + 1);
         if order::is_definition(&manifest.id)

@@ -54,6 +54,11 @@ fn stored(server: &ApiServer, manifests: &Path) -> Result<BTreeMap<String, Value
                 .context("no metadata")?
                 .remove(field);
         }
+        // The API server chooses addresses of services.
+        if let Some(spec) = item.get_mut("spec").and_then(Value::as_object_mut) {
+            spec.remove("clusterIP");
+            spec.remove("clusterIPs");
+        }
         // Of definitions and policies controllers of the API server write it.
         item.as_object_mut().context("no object")?.remove("status");
         all.insert(name, item);
