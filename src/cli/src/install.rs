@@ -3,11 +3,13 @@
 //! What is applied and what is missing is decided in crate `install`; here are the requests.
 //!
 //! - `arguments`: options
+//! - `adopt`: from OpenShift's operators to ours, and back
 //! - `source`: the objects of a version
 //! - `requests`: requests to the cluster
 //! - `hosts`: pods that look at hosts, or clean them
 //! - `remove`: `slipway uninstall`
 
+mod adopt;
 pub mod arguments;
 mod hosts;
 pub(crate) mod remove;
@@ -19,15 +21,17 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 use cluster::apply::{ApplyOutcome, Ownership};
+use install::adoption::VERSION_OPERATOR;
 use install::component::{InstallComponent, choose};
 use install::host_pod::{self, HostVerb};
 use install::manifests::InstallManifests;
 use install::order;
 use install::plan::InstallPlan;
 use install::record::{InstallRecord, InstallStage};
-use install::rival::suspects;
+use install::rival::{Suspect, suspects};
 use install::survey::{InstallSurvey, NodeCheck, Rehearsed, runs_on_hosts};
 use install::workload::waits_for;
+use release::Payload;
 use release::manifest::{Manifest, ObjectId};
 use tokio::time::{Instant, sleep};
 
@@ -52,17 +56,21 @@ pub(crate) async fn run(arguments: InstallArgs) -> anyhow::Result<Ending> {
         let components = chosen(&arguments, None)?;
         return render(&wanted(&manifests, &components, &arguments)?);
     }
-    let ownership = if arguments.force_conflicts {
+    let ownership = if arguments.force_conflicts || arguments.adopt {
         Ownership::Take
     } else {
         Ownership::Respect
     };
-    if let Some(release) = &arguments.release {
-        // Options that contradict each other cost no request.
-        chosen(&arguments, None)?;
-        let stores = arguments.registries.stores()?;
-        crate::payload::read(&stores, &release.as_str().parse()?).await?;
-    }
+    let payload = match &arguments.release {
+        Some(release) => {
+            // Options that contradict each other cost no request.
+            chosen(&arguments, None)?;
+            let stores = arguments.registries.stores()?;
+            let read = crate::payload::read(&stores, &release.as_str().parse()?).await?;
+            Some(read.payload)
+        }
+        None => None,
+    };
     let requests = InstallRequests::new(arguments.cluster.access()?, ownership);
     let former = requests.record().await?;
     if let Some(former) = &former
@@ -76,14 +84,13 @@ pub(crate) async fn run(arguments: InstallArgs) -> anyhow::Result<Ending> {
     let components = chosen(&arguments, former.as_ref())?;
     let wanted = wanted(&manifests, &components, &arguments)?;
     let survey = survey(&requests, &arguments, &manifests, &components, &wanted).await?;
-    let there = survey
-        .rehearsed
-        .iter()
-        .filter(|(_, said)| !matches!(said, Rehearsed::Create | Rehearsed::Later))
-        .map(|(id, _)| id.clone())
-        .collect();
+    let recorded = recorded(&wanted, payload.as_ref());
+    let there = requests.there(&recorded).await?;
     let version = manifests.version.as_str();
-    let plan = InstallPlan::new((version, &components), &wanted, former.as_ref(), survey);
+    let mut plan = InstallPlan::new((version, &components), &wanted, former.as_ref(), survey);
+    if payload.is_some() {
+        plan = plan.without_removals();
+    }
     show(arguments.cluster.output, &plan, || plan.text())?;
     match plan.blocks() {
         0 => {}
@@ -93,45 +100,72 @@ pub(crate) async fn run(arguments: InstallArgs) -> anyhow::Result<Ending> {
     if arguments.check {
         return Ok(Ending::Done);
     }
-    let host_image = match (&former, runs_on_hosts(&components)) {
-        (_, true) => image(&manifests, HOST_IMAGE)?,
-        (Some(former), false) => &former.host_image,
-        (None, false) => "",
+    let of_release = payload
+        .as_ref()
+        .and_then(|it| it.references.tags.get(HOST_IMAGE));
+    let host_image = match (&former, of_release) {
+        (_, Some(tag)) => &tag.from,
+        (_, None) if runs_on_hosts(&components) => image(&manifests, HOST_IMAGE)?,
+        (Some(former), None) => &former.host_image,
+        (None, None) => "",
     };
     let record = InstallRecord::begin(
         former.as_ref(),
         (version, host_image),
         &components,
-        &wanted,
+        &recorded,
         &there,
     );
+    if arguments.adopt {
+        adopt::take_over(&requests, former.as_ref(), &plan, &wanted).await?;
+    }
     apply(&requests, record, &plan, &wanted).await?;
+    if arguments.adopt {
+        adopt::hand_over(&requests, &components).await?;
+    }
     follow(&requests, &arguments, &plan, &wanted).await
 }
 
-/// The components to install. A release brings all but its operator itself.
+/// The components to install. A release's operator takes over what is installed.
 fn chosen(
     arguments: &InstallArgs,
     former: Option<&InstallRecord>,
 ) -> anyhow::Result<BTreeSet<InstallComponent>> {
     let installed = former.map(|it| it.components.clone()).unwrap_or_default();
     let asked = &arguments.components;
+    let operator = InstallComponent::VersionOperator;
     if arguments.release.is_none() {
-        return choose(asked, &installed).map_err(|error| Usage::of(error).into());
+        let chosen = choose(asked, &installed).map_err(Usage::of)?;
+        if installed.contains(&operator) {
+            bail!(
+                "the version operator of a release applies what this cluster has: request another \
+                 release by slipway upgrade, or install one by --release"
+            );
+        }
+        if chosen.contains(&operator) {
+            bail!(Usage(format!("component {operator} needs --release")));
+        }
+        return Ok(chosen);
     }
-    let operator = BTreeSet::from([InstallComponent::VersionOperator]);
-    let others: Vec<_> = asked
-        .iter()
-        .chain(&installed)
-        .filter(|it| !operator.contains(it))
-        .collect();
-    if let Some(other) = others.first() {
+    if let Some(other) = asked.iter().find(|it| **it != operator) {
         bail!(Usage(format!(
             "--release cannot be used with component {other}: the release's operator applies what \
              the release has"
         )));
     }
-    Ok(operator)
+    Ok(installed.into_iter().chain([operator]).collect())
+}
+
+/// What is recorded: what is applied here, and what the release's operator applies.
+fn recorded(wanted: &[Manifest], payload: Option<&Payload>) -> Vec<Manifest> {
+    let mut recorded = wanted.to_vec();
+    let known: BTreeSet<ObjectId> = wanted.iter().map(|it| it.id.clone()).collect();
+    let manifests = payload
+        .map(|it| it.manifests.as_slice())
+        .unwrap_or_default();
+    let others = manifests.iter().filter(|it| !known.contains(&it.id));
+    recorded.extend(others.cloned());
+    recorded
 }
 
 /// The objects of the components, the version operator's with the release that is asked for.
@@ -140,10 +174,11 @@ fn wanted(
     components: &BTreeSet<InstallComponent>,
     arguments: &InstallArgs,
 ) -> anyhow::Result<Vec<Manifest>> {
-    let mut wanted = manifests.of(components);
     let Some(release) = &arguments.release else {
-        return Ok(wanted);
+        return Ok(manifests.of(components));
     };
+    let operator = BTreeSet::from([InstallComponent::VersionOperator]);
+    let mut wanted = manifests.of(&operator);
     let base = image(manifests, RELEASE_BASE)?;
     for manifest in &mut wanted {
         let text = manifest.object.to_string().replace(base, release.as_str());
@@ -183,12 +218,23 @@ async fn survey(
         denied: requests.denied(wanted).await?,
         ..InstallSurvey::default()
     };
+    survey.adopts = arguments.adopt;
     survey.rivals = requests.rivals(&suspects(wanted)).await?;
+    let first = BTreeSet::from([InstallComponent::MachineConfig]);
+    if components.contains(&InstallComponent::VersionOperator) && !first.is_subset(components) {
+        let first = suspects(&manifests.of(&first)).into_iter();
+        let others = first.filter(|it| !wanted.iter().any(|wanted| wanted.id == it.id));
+        let operator = |it: &Suspect| it.id.namespace == VERSION_OPERATOR.0;
+        survey.before = requests
+            .rivals(&others.filter(|it| !operator(it)).collect())
+            .await?;
+    }
     if survey.denied.is_empty() {
         survey.provided = requests.provided().await?;
         survey.rehearsed = requests.rehearse(wanted).await?;
     }
-    let is_lost = !survey.rivals.is_empty() || !survey.denied.is_empty();
+    let is_rivalled = !survey.rivals.is_empty() && !survey.adopts;
+    let is_lost = is_rivalled || !survey.denied.is_empty();
     if arguments.skip_host_check || is_lost || !runs_on_hosts(components) {
         return Ok(survey);
     }

@@ -103,7 +103,7 @@ impl FromStr for InstallComponent {
     }
 }
 
-/// The components to install: those that are asked for, else those that are installed, else
+/// The components to install: those that are installed and those that are asked for; without any,
 /// `machine-config`.
 ///
 /// # Errors
@@ -112,13 +112,10 @@ pub fn choose(
     asked: &[InstallComponent],
     installed: &BTreeSet<InstallComponent>,
 ) -> Result<BTreeSet<InstallComponent>, ComponentError> {
-    let chosen: BTreeSet<_> = if !asked.is_empty() {
-        asked.iter().copied().collect()
-    } else if installed.is_empty() {
-        BTreeSet::from([InstallComponent::MachineConfig])
-    } else {
-        installed.clone()
-    };
+    let mut chosen: BTreeSet<_> = installed.iter().chain(asked).copied().collect();
+    if chosen.is_empty() {
+        chosen.insert(InstallComponent::MachineConfig);
+    }
     for component in &chosen {
         if let Some(needs) = component.needs()
             && !chosen.contains(&needs)
@@ -149,16 +146,21 @@ mod tests {
     }
 
     #[test]
-    fn what_is_installed_is_updated_unless_something_is_asked_for() {
+    fn what_is_installed_stays_and_what_is_asked_for_is_added() {
         let set = |of: &[InstallComponent]| of.iter().copied().collect::<BTreeSet<_>>();
         for (asked, installed, chosen) in [
             (&[][..], &[][..], &[MachineConfig][..]),
             (&[], &[UpdateService], &[UpdateService]),
-            (&[UpdateService], &[MachineConfig], &[UpdateService]),
+            (&[UpdateService], &[], &[UpdateService]),
+            (
+                &[UpdateService],
+                &[MachineConfig],
+                &[MachineConfig, UpdateService],
+            ),
         ] {
             assert_eq!(choose(asked, &set(installed)), Ok(set(chosen)));
         }
-        let error = choose(&[ConfigServer], &set(&[MachineConfig])).unwrap_err();
+        let error = choose(&[ConfigServer], &set(&[UpdateService])).unwrap_err();
         assert_eq!(
             error.to_string(),
             "component config-server needs component machine-config"

@@ -49,15 +49,27 @@ pub fn findings(
 ) -> Vec<InstallFinding> {
     let mut found = Vec::new();
     found.extend(version(&survey.server));
-    for rival in &survey.rivals {
-        found.push(missing(
+    if !survey.adopts {
+        found.extend(survey.rivals.iter().map(|rival| {
+            let image = &rival.image;
+            missing(
+                &rival.id,
+                format!(
+                    "it runs {image}, an operator of OpenShift; two would undo each other's work: \
+                     --adopt takes it over"
+                ),
+            )
+        }));
+    }
+    found.extend(survey.before.iter().map(|rival| {
+        missing(
             &rival.id,
             format!(
-                "it runs {}, an operator of OpenShift; two would undo each other's work",
+                "it runs {}: take its component over before the version operator",
                 rival.image
             ),
-        ));
-    }
+        )
+    }));
     for request in &survey.denied {
         found.push(missing("rights", format!("you may not {request}")));
     }
@@ -263,6 +275,21 @@ mod tests {
     }
 
     #[test]
+    fn what_is_taken_over_does_not_speak_against_it() {
+        let rival = Rival {
+            id: manifest("Service", "r").id,
+            image: "quay.io/a".to_owned(),
+        };
+        let mut survey = InstallSurvey {
+            rivals: vec![rival],
+            ..good()
+        };
+        assert_eq!(said(&survey, &[InstallComponent::MachineConfig]).len(), 1);
+        survey.adopts = true;
+        assert_eq!(said(&survey, &[InstallComponent::MachineConfig]), []);
+    }
+
+    #[test]
     fn objects_and_nodes_say_what_speaks_against_them() {
         let mut survey = good();
         survey.denied = vec!["create namespaces".to_owned()];
@@ -270,6 +297,10 @@ mod tests {
         survey.rivals = vec![Rival {
             id: id("r"),
             image: "quay.io/a".to_owned(),
+        }];
+        survey.before = vec![Rival {
+            id: id("q"),
+            image: "quay.io/b".to_owned(),
         }];
         survey.rehearsed = [
             (id("a"), Rehearsed::Create),
@@ -301,7 +332,12 @@ mod tests {
             (
                 true,
                 "Service n/r: it runs quay.io/a, an operator of OpenShift; two would undo each \
-                 other's work",
+                 other's work: --adopt takes it over",
+            ),
+            (
+                true,
+                "Service n/q: it runs quay.io/b: take its component over before the version \
+                 operator",
             ),
             (true, "rights: you may not create namespaces"),
             (

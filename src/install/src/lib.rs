@@ -2,6 +2,7 @@
 //!
 //! It must not know: requests, files, clocks, terminals.
 //!
+//! - [`adoption`]: what is taken over from OpenShift's operators, and given back
 //! - [`component`]: what can be installed apart
 //! - [`manifests`]: the objects of a version, as a release brings them
 //! - [`order`]: which objects come before which
@@ -15,6 +16,7 @@
 
 #![warn(missing_docs)]
 
+pub mod adoption;
 pub mod component;
 pub mod finding;
 pub mod host_pod;

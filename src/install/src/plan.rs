@@ -30,6 +30,9 @@ pub struct InstallPlan {
     pub keep: Vec<String>,
     /// Objects that the version has not any more.
     pub remove: Vec<String>,
+    /// Objects of OpenShift's operators that are replaced whole.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub replace: Vec<String>,
     /// Nodes whose hosts reported.
     pub nodes_checked: usize,
     /// Nodes that are not Ready.
@@ -42,6 +45,9 @@ pub struct InstallPlan {
     /// What is removed once all is applied.
     #[serde(skip)]
     pub stale: Vec<RecordedObject>,
+    /// Objects that are removed before ours are applied under their names.
+    #[serde(skip)]
+    pub replaced: Vec<ObjectId>,
 }
 
 impl InstallPlan {
@@ -53,6 +59,7 @@ impl InstallPlan {
         mut survey: InstallSurvey,
     ) -> Self {
         let unbound = unbind(wanted, &mut survey);
+        let replaced = replace(&mut survey);
         let of = |which: &[Rehearsed]| {
             let is_it = |it: &&Manifest| {
                 let rehearsed = survey.rehearsed.get(&it.id);
@@ -74,12 +81,22 @@ impl InstallPlan {
             change: of(&[Rehearsed::Change]),
             keep: of(&[Rehearsed::Keep]),
             remove: stale.iter().map(|it| it.id().to_string()).collect(),
+            replace: replaced.iter().map(ToString::to_string).collect(),
             nodes_checked: nodes(|it| matches!(it, NodeCheck::Reported(_))).len(),
             nodes_away: nodes(|it| *it == NodeCheck::Away),
             findings: findings(&survey, components),
             unbound,
             stale,
+            replaced,
         }
+    }
+
+    /// The same without removals: another operator applies what is not wanted here.
+    #[must_use]
+    pub fn without_removals(mut self) -> Self {
+        self.stale.clear();
+        self.remove.clear();
+        self
     }
 
     /// How many findings forbid it.
@@ -112,6 +129,7 @@ impl InstallPlan {
             ("change", &self.change),
             ("keep", &self.keep),
             ("remove", &self.remove),
+            ("replace", &self.replace),
         ] {
             if !objects.is_empty() {
                 line(&format!(
@@ -177,6 +195,31 @@ fn unbind(wanted: &[Manifest], survey: &mut InstallSurvey) -> Vec<ObjectId> {
         }
     }
     unbound.into_iter().collect()
+}
+
+/// What the API server says of a field that only a new object may have with another value.
+const FIXED: [&str; 2] = ["field is immutable", "cannot change roleRef"];
+
+/// Of an adoption: workloads of OpenShift's operators, and objects that cannot be changed into ours.
+fn replace(survey: &mut InstallSurvey) -> Vec<ObjectId> {
+    if !survey.adopts {
+        return Vec::new();
+    }
+    let mut replaced: BTreeSet<_> = survey.rivals.iter().map(|it| it.id.clone()).collect();
+    for (id, rehearsed) in &mut survey.rehearsed {
+        let is_fixed =
+            matches!(rehearsed, Rehearsed::Refused(why) if FIXED.iter().any(|it| why.contains(it)));
+        if is_fixed {
+            replaced.insert(id.clone());
+        }
+        // A trial on top of what is there says nothing of one that is replaced.
+        if replaced.contains(id) {
+            *rehearsed = Rehearsed::Change;
+        }
+    }
+    // Only what we have under its name is replaced: with the version operator as it is, it stays.
+    replaced.retain(|id| survey.rehearsed.contains_key(id));
+    replaced.into_iter().collect()
 }
 
 #[cfg(test)]
@@ -263,6 +306,41 @@ mod tests {
             let refused = plan(&[other, same.clone()], None);
             assert_eq!((refused.blocks(), refused.unbound.len()), (1, 0));
         }
+    }
+
+    #[test]
+    fn an_adoption_replaces_what_cannot_be_changed() {
+        let (a, b, c) = (
+            manifest("DaemonSet", "a"),
+            manifest("RoleBinding", "b"),
+            manifest("Role", "c"),
+        );
+        let refused = |why: &str| Rehearsed::Refused(why.to_owned());
+        let mut survey = InstallSurvey {
+            adopts: true,
+            rivals: vec![
+                crate::rival::Rival {
+                    id: a.id.clone(),
+                    image: "i".to_owned(),
+                },
+                crate::rival::Rival {
+                    id: manifest("Deployment", "cvo").id,
+                    image: "i".to_owned(),
+                },
+            ],
+            rehearsed: [
+                (a.id.clone(), refused("spec.selector: field is immutable")),
+                (b.id.clone(), refused("roleRef: cannot change roleRef")),
+                (c.id.clone(), refused("no")),
+            ]
+            .into(),
+            ..InstallSurvey::default()
+        };
+        assert_eq!(replace(&mut survey), [a.id.clone(), b.id]);
+        assert_eq!(survey.rehearsed[&a.id], Rehearsed::Change);
+        assert_eq!(survey.rehearsed[&c.id], refused("no"));
+        survey.adopts = false;
+        assert_eq!(replace(&mut survey), []);
     }
 
     #[test]

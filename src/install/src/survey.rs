@@ -18,6 +18,10 @@ pub struct InstallSurvey {
     pub rehearsed: BTreeMap<ObjectId, Rehearsed>,
     /// Workloads of other operators.
     pub rivals: Vec<Rival>,
+    /// Whether their work is taken over.
+    pub adopts: bool,
+    /// Workloads whose component has to be taken over before the version operator.
+    pub before: Vec<Rival>,
     /// Which of [`Provided`] are there with all their keys.
     pub provided: BTreeSet<Provided>,
     /// Which of [`ServedGroup`] the API server serves.

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use crate::objects::interrupted;
 use anyhow::{Context as _, Result, ensure};
 use image_builder::component::COMPONENTS;
 use release::PullSpec;
@@ -12,30 +13,30 @@ use testbed::{Cluster, NodeSpec, Printed, SOON, Testbed, logs, slipway, until};
 
 use crate::manifests::{VERSION, of, write};
 
-/// Workers by default; another number by this variable.
-const WORKERS: usize = 2;
-const WORKERS_VARIABLE: &str = "SLIPWAY_INSTALL_WORKERS";
+/// Workers in `make test`, and of the cluster of 20 nodes in `make proof`.
+const FEW: usize = 2;
+const MANY: usize = 19;
 
-/// Of ten workers, one is away; there is at least one.
-const AWAY_OF: usize = 10;
+/// Of so many workers one is away; there is at least one.
+const AWAY_OF: usize = 9;
+
+/// Objects after which a removal is killed.
+const REMOVED_LINES: usize = 15;
 
 /// What nobody but an installation makes in these namespaces and kinds.
 const KINDS: &str = "namespaces,clusterroles,clusterrolebindings,validatingadmissionpolicies,\
     validatingadmissionpolicybindings,customresourcedefinitions";
 
-struct Env {
-    cluster: Cluster,
+pub(crate) struct Env {
+    pub(crate) cluster: Cluster,
     /// The file of manifests.
-    manifests: PathBuf,
+    pub(crate) manifests: PathBuf,
 }
 
 impl Env {
-    async fn start(test: &str) -> Result<Self> {
+    /// A cluster with so many workers, whose nodes are Done.
+    pub(crate) async fn start(test: &str, workers: usize) -> Result<Self> {
         let logs = logs::folder("install", test);
-        let workers = match std::env::var(WORKERS_VARIABLE) {
-            Ok(number) => number.parse().context(WORKERS_VARIABLE)?,
-            Err(_) => WORKERS,
-        };
         let mut testbed = Testbed::new(&logs).node(NodeSpec::control_plane("cp1").containers());
         for number in 1..=workers {
             testbed = testbed.node(NodeSpec::new(&format!("w{number}")).containers());
@@ -56,29 +57,59 @@ impl Env {
         Ok(Self { cluster, manifests })
     }
 
-    fn slipway(&self, words: &[&str]) -> Result<Printed> {
+    pub(crate) fn slipway(&self, words: &[&str]) -> Result<Printed> {
         slipway(&self.cluster.control_plane().admin_kubeconfig(), words)
     }
 
-    fn install(&self, words: &[&str]) -> Result<Printed> {
+    pub(crate) fn install(&self, words: &[&str]) -> Result<Printed> {
         let file = self.manifests.display().to_string();
         let first = ["install", "--manifests", &file];
         let words = first.into_iter().chain(words.iter().copied());
         self.slipway(&words.collect::<Vec<_>>())
     }
 
-    fn kubectl(&self, words: &[&str]) -> Result<String> {
+    pub(crate) fn kubectl(&self, words: &[&str]) -> Result<String> {
         self.cluster.control_plane().kubectl(words)
     }
 
     /// What of Slipway is on a host: its directories and units.
-    fn left_on(&self, node: &str) -> Result<Vec<String>> {
+    pub(crate) fn left_on(&self, node: &str) -> Result<Vec<String>> {
         let host = self.cluster.host(node)?;
         let mut left = Vec::new();
         for root in [host.var(), host.etc_of_booted()?] {
             find(&root, &mut left)?;
         }
         Ok(left)
+    }
+
+    /// Runs a command with the manifests and kills it after so many objects.
+    pub(crate) fn interrupted(&self, words: &[&str], lines: usize) -> Result<bool> {
+        let kubeconfig = self.cluster.control_plane().admin_kubeconfig();
+        let manifests = self.manifests.display().to_string();
+        let with = ["--manifests", &manifests];
+        let words = words.iter().copied();
+        let words: Vec<_> = if words.clone().next() == Some("install") {
+            words.chain(with).collect()
+        } else {
+            words.collect()
+        };
+        interrupted(&kubeconfig, &words, lines)
+    }
+
+    /// Waits until all nodes of the pool are updated.
+    pub(crate) async fn until_updated(&self, workers: usize) -> Result<()> {
+        until("the pool is updated", SOON, async || {
+            let words = ["get", "machineconfigpool", "worker", "--output=json"];
+            let pool: Value = serde_json::from_str(&self.kubectl(&words)?)?;
+            let updated = pool["status"]["updatedMachineCount"].as_u64().unwrap_or(0);
+            let is_updated = usize::try_from(updated)? == workers;
+            Ok(if is_updated {
+                Ok(())
+            } else {
+                Err(format!("{updated} of {workers}"))
+            })
+        })
+        .await
     }
 
     async fn until_ready(&self, node: &str, expected: bool) -> Result<()> {
@@ -130,14 +161,23 @@ fn find(directory: &Path, found: &mut Vec<String>) -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs hosts"]
 async fn a_cluster_is_looked_at_installed_and_left_as_it_was() -> Result<()> {
-    let mut env = Env::start("hosts").await?;
+    looked_at_installed_and_left("hosts", FEW).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs hosts"]
+async fn a_cluster_of_twenty_nodes_with_two_away_is_left_as_it_was() -> Result<()> {
+    looked_at_installed_and_left("twenty", MANY).await
+}
+
+async fn looked_at_installed_and_left(test: &str, workers: usize) -> Result<()> {
+    let mut env = Env::start(test, workers).await?;
     let nodes: Vec<String> = env
         .cluster
         .hosts()
         .iter()
         .map(|it| it.name().to_owned())
         .collect();
-    let workers = nodes.len() - 1;
 
     // What an administrator applied by hand is taken over as it is; each host is looked at.
     let checked = env.install(&["--check", "--force-conflicts"])?;
@@ -237,20 +277,16 @@ async fn a_cluster_is_looked_at_installed_and_left_as_it_was() -> Result<()> {
             "slipway 0.2.0 is installed and runs",
         ],
     );
-    until("the pool is updated", SOON, async || {
-        let words = ["get", "machineconfigpool", "worker", "--output=json"];
-        let pool: Value = serde_json::from_str(&env.kubectl(&words)?)?;
-        let updated = pool["status"]["updatedMachineCount"].as_u64().unwrap_or(0);
-        let is_updated = usize::try_from(updated)? == workers;
-        Ok(if is_updated {
-            Ok(())
-        } else {
-            Err(format!("{updated} of {workers}"))
-        })
-    })
-    .await?;
+    env.until_updated(workers).await?;
+    // The removal is killed again and again, and goes on.
+    let mut kills = 0;
+    while env.interrupted(&["uninstall"], REMOVED_LINES)? {
+        kills += 1;
+        ensure!(kills < 100, "the removal never ends");
+    }
+    ensure!(kills > 2, "the removal was killed {kills} times only");
     env.slipway(&["uninstall"])?
-        .expect(0, &["slipway 0.2.0 is removed"]);
+        .expect(1, &["has installed nothing on this cluster"]);
     let left = env.kubectl(&["get", KINDS, "--output=name"])?;
     for namespace in namespaces {
         ensure!(!left.contains(&format!("namespace/{namespace}")), "{left}");

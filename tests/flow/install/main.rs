@@ -6,6 +6,7 @@
     reason = "helpers of tests, and their own files"
 )]
 
+mod adoption;
 mod hosts;
 mod manifests;
 mod objects;

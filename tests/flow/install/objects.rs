@@ -70,12 +70,12 @@ fn path(of: &Path) -> String {
     of.display().to_string()
 }
 
-/// Runs an installation and kills it after it has reported `lines` objects; whether it was killed.
-fn interrupted(server: &ApiServer, manifests: &Path, lines: usize) -> Result<bool> {
-    let kubeconfig = path(&server.control_plane.admin_kubeconfig());
+/// Runs `slipway` and kills it after it has reported so many objects; whether it was killed.
+pub(crate) fn interrupted(kubeconfig: &Path, words: &[&str], lines: usize) -> Result<bool> {
+    const REPORTS: [&str; 5] = ["created ", "changed ", "removed ", "took over ", "cleaned "];
     let mut child = Command::new(Programs::built()?.path("slipway")?)
-        .args(WORDS)
-        .args(["--manifests", &path(manifests), "--kubeconfig", &kubeconfig])
+        .args(words)
+        .args(["--kubeconfig", &path(kubeconfig)])
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()?;
@@ -83,7 +83,7 @@ fn interrupted(server: &ApiServer, manifests: &Path, lines: usize) -> Result<boo
     let mut seen = 0;
     for line in out.lines() {
         let line = line?;
-        seen += usize::from(line.starts_with("created ") || line.starts_with("changed "));
+        seen += usize::from(REPORTS.iter().any(|report| line.starts_with(report)));
         if seen == lines {
             child.kill()?;
             break;
@@ -132,7 +132,14 @@ async fn an_installation_that_is_interrupted_anywhere_goes_on() -> Result<()> {
     let server = ApiServer::start("install", "interrupted").await?;
     let mut runs = 0;
     // Each run goes on where the last one was killed.
-    while interrupted(&server, &manifests, STRIDE)? {
+    let file = path(&manifests);
+    let words: Vec<_> = WORDS
+        .iter()
+        .copied()
+        .chain(["--manifests", &file])
+        .collect();
+    let kubeconfig = server.control_plane.admin_kubeconfig();
+    while interrupted(&kubeconfig, &words, STRIDE)? {
         runs += 1;
         ensure!(runs <= count, "the installation never ends");
     }

@@ -44,6 +44,8 @@ async fn what_speaks_against_an_installation_is_named_and_nothing_is_applied() -
         &["component config-server needs component machine-config"],
     );
     install(&["--component=mcd"])?.expect(2, &["there is no component \"mcd\": machine-config"]);
+    install(&["--component=version-operator"])?
+        .expect(2, &["component version-operator needs --release"]);
     let digest = format!("registry.example/release@sha256:{}", "0".repeat(64));
     install(&["--release", &digest, "--component=machine-config"])?.expect(
         2,

@@ -12,8 +12,8 @@ use crate::kubeconfig::ClusterArgs;
 /// Options of `slipway install`.
 #[derive(Debug, Clone, Args)]
 pub struct InstallArgs {
-    /// What is installed; several by commas or by several options [default: what is installed,
-    /// else machine-config]
+    /// What is installed besides what is installed already; several by commas or by several options
+    /// [default: machine-config]
     #[arg(long = "component", value_name = "NAME", value_delimiter = ',', value_parser = component)]
     pub components: Vec<InstallComponent>,
     /// Release whose version operator is installed, and which that operator applies; by digest
@@ -32,6 +32,9 @@ pub struct InstallArgs {
     /// Do not start a pod on each node that looks at its host
     #[arg(long, conflicts_with = "render")]
     pub skip_host_check: bool,
+    /// Take over from OpenShift's operators of the same work; uninstall gives back
+    #[arg(long, conflicts_with = "render")]
+    pub adopt: bool,
     /// Take fields that other field managers own
     #[arg(long, conflicts_with = "render")]
     pub force_conflicts: bool,

@@ -22,6 +22,7 @@ use release::manifest::ObjectId;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::adopt;
 use super::arguments::UninstallArgs;
 use super::hosts::{self, SeenNode};
 use super::requests::InstallRequests;
@@ -131,7 +132,11 @@ pub(crate) async fn run(arguments: UninstallArgs) -> anyhow::Result<Ending> {
     remove_all(&requests, &plan.workloads).await?;
     let (record, dirty) = clean_hosts(&requests, record, &nodes, arguments.purge).await?;
     remove_made(&requests, &record, arguments.purge).await?;
-    remove_all(&requests, &plan.others).await?;
+    // What is given back stays in its place meanwhile: others may use it.
+    let adopted = requests.adoption().await?.unwrap_or_default().ids();
+    let others = plan.others.iter().filter(|it| !adopted.contains(&it.id()));
+    remove_all(&requests, &others.cloned().collect::<Vec<_>>()).await?;
+    adopt::give_back(&requests).await?;
     remove_namespaces(&requests, &record, &plan.namespaces).await?;
     if !dirty.is_empty() && !arguments.leave_hosts {
         for (node, why) in &dirty {

@@ -10,6 +10,7 @@ use cluster::apply::{self, Applier, ApplyOutcome, Ownership};
 use cluster::wire::{self, RequestBody};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use http::Method;
+use install::adoption::{self, Adoption, AdoptionError, Override};
 use install::record::{CONFIG_MAP, InstallRecord, KEY, RecordError, RecordedObject};
 use install::rival::{Rival, Suspect};
 use install::survey::{GROUPS, PROVIDED, Provided, Rehearsed, ServedGroup, brought};
@@ -26,6 +27,9 @@ const CONCURRENCY: usize = 8;
 /// Verbs that an installation needs for each kind.
 const VERBS: [&str; 4] = ["get", "create", "patch", "delete"];
 
+/// Status of a request whose object is not valid.
+const UNPROCESSABLE: u16 = 422;
+
 /// How long an apply is tried again while its kind is on its way.
 const APPLY_TRIES: u32 = 40;
 
@@ -40,6 +44,8 @@ pub(super) enum Error {
     Request(#[from] wire::Error),
     #[error(transparent)]
     Record(#[from] RecordError),
+    #[error(transparent)]
+    Adoption(#[from] AdoptionError),
 }
 
 /// A list of any kind.
@@ -88,6 +94,117 @@ impl InstallRequests {
         });
         self.applier.apply(&object, Ownership::Take).await?;
         Ok(())
+    }
+
+    /// What was taken over from OpenShift's operators; nothing where nothing was.
+    pub(super) async fn adoption(&self) -> Result<Option<Adoption>, Error> {
+        #[derive(Deserialize)]
+        struct ConfigMap {
+            #[serde(default)]
+            data: BTreeMap<String, String>,
+        }
+        let found: Option<ConfigMap> = self.access.find(&adoption_path()).await?;
+        Ok(found.map(|it| Adoption::read(&it.data)).transpose()?)
+    }
+
+    /// Stores what is taken over; before it is.
+    pub(super) async fn put_adoption(&self, adoption: &Adoption) -> anyhow::Result<()> {
+        let (namespace, name) = adoption::CONFIG_MAP;
+        let object = json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": { "name": name, "namespace": namespace },
+            "data": { adoption::KEY: adoption.text()? },
+        });
+        self.applier.apply(&object, Ownership::Take).await?;
+        Ok(())
+    }
+
+    pub(super) async fn delete_adoption(&self) -> Result<(), Error> {
+        self.delete(&adoption_path()).await?;
+        Ok(())
+    }
+
+    /// Changes the overrides of ClusterVersion, where there is one.
+    pub(super) async fn change_overrides(
+        &self,
+        add: &[Override],
+        remove: &[Override],
+    ) -> anyhow::Result<()> {
+        const PATH: &str = "/apis/config.openshift.io/v1/clusterversions/version";
+        const TRIES: u32 = 20;
+        for _ in 0..TRIES {
+            let Some(version) = self.access.find::<Value>(PATH).await? else {
+                return Ok(());
+            };
+            let present = version.pointer("/spec/overrides").unwrap_or(&Value::Null);
+            let Some(merged) = adoption::merge(present, add, remove) else {
+                return Ok(());
+            };
+            let read = version.pointer("/metadata/resourceVersion");
+            let patch = json!({
+                "metadata": { "resourceVersion": read }, "spec": { "overrides": merged },
+            });
+            let body = RequestBody::MergePatch(&patch);
+            let sent = self.access.send::<Value>(Method::PATCH, PATH, body).await;
+            // The version operator writes often.
+            if wire::unless_conflict(sent)?.is_some() {
+                return Ok(());
+            }
+        }
+        anyhow::bail!(
+            "ClusterVersion version was changed at each of {TRIES} tries to set overrides"
+        )
+    }
+
+    /// Makes an object what it was, or makes it again.
+    pub(super) async fn restore(&self, was: &Value) -> anyhow::Result<()> {
+        let Some(id) = adoption::id(was) else {
+            return Ok(());
+        };
+        let api_version = was
+            .get("apiVersion")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
+        let Some(path) = self.path(&id, api_version).await? else {
+            return Ok(());
+        };
+        let body = RequestBody::Object(was);
+        let Some(present) = self.access.find::<Value>(&path).await? else {
+            let (all, _) = path.rsplit_once('/').unwrap_or_default();
+            self.access.send::<Value>(Method::POST, all, body).await?;
+            return Ok(());
+        };
+        let mut object = was.clone();
+        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+            let read = present.pointer("/metadata/resourceVersion").cloned();
+            metadata.extend(read.map(|read| ("resourceVersion".to_owned(), read)));
+        }
+        let body = RequestBody::Object(&object);
+        let sent = self.access.send::<Value>(Method::PUT, &path, body).await;
+        match sent {
+            Ok(_) => Ok(()),
+            // A field that only a new object may have with another value.
+            Err(error) if error.code() == Some(UNPROCESSABLE) => self.make_again(&path, was).await,
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Removes what is at a path and makes an object in its place.
+    async fn make_again(&self, path: &str, object: &Value) -> anyhow::Result<()> {
+        self.delete(path).await?;
+        let (all, _) = path.rsplit_once('/').unwrap_or_default();
+        let mut tries = 0;
+        loop {
+            let body = RequestBody::Object(object);
+            match self.access.send::<Value>(Method::POST, all, body).await {
+                // What was there has not gone yet.
+                Err(error) if error.is_conflict() && tries < APPLY_TRIES => {
+                    tries += 1;
+                    tokio::time::sleep(APPLY_PAUSE).await;
+                }
+                sent => return Ok(sent.map(drop)?),
+            }
+        }
     }
 
     pub(super) async fn delete_record(&self) -> Result<(), Error> {
@@ -279,6 +396,27 @@ impl InstallRequests {
         }
     }
 
+    /// Which namespaces and definitions of these objects are there.
+    pub(super) async fn there(&self, objects: &[Manifest]) -> Result<BTreeSet<ObjectId>, Error> {
+        let is_shared = |it: &&Manifest| {
+            matches!(
+                it.id.kind.as_str(),
+                "Namespace" | "CustomResourceDefinition"
+            )
+        };
+        let mut there = BTreeSet::new();
+        for object in objects.iter().filter(is_shared) {
+            if self
+                .find(&object.id, &object.full_api_version())
+                .await?
+                .is_some()
+            {
+                there.insert(object.id.clone());
+            }
+        }
+        Ok(there)
+    }
+
     /// An object as it is; nothing where it, or its kind, is not there.
     pub(super) async fn find(
         &self,
@@ -357,6 +495,11 @@ impl InstallRequests {
         let Items { items } = self.access.get(path).await?;
         Ok(items.unwrap_or_default())
     }
+}
+
+fn adoption_path() -> String {
+    let (namespace, name) = adoption::CONFIG_MAP;
+    format!("/api/v1/namespaces/{namespace}/configmaps/{name}")
 }
 
 fn record_path() -> String {

@@ -11,12 +11,16 @@ use serde_json::Value;
 pub(crate) const DEVELOPMENT: [&str; 5] =
     ["build", "--locked", "--workspace", "--test", "suites-call"];
 
-/// The release of all programs but the helper. One call: cargo unites the features of what it
+/// The release of all programs that run on no node. One call: cargo unites the features of what it
 /// selects, and compiles each library once.
 pub(crate) const SERVICES: &str = "build --locked --release --no-default-features \
-    -p mcd -p controller -p config-server -p cvo -p managed-upgrade -p update-service -p cli \
-    --features mcd/node-daemon \
-    --bin mcd --bin mcc --bin mcs --bin cvo --bin muo --bin update-service --bin slipway";
+    -p controller -p config-server -p cvo -p managed-upgrade -p update-service -p cli \
+    --bin mcc --bin mcs --bin cvo --bin muo --bin update-service --bin slipway";
+
+/// The release of the daemon. A call of its own: with the features of the others it would hold a
+/// runtime of several threads, which it never starts, in the memory of every node.
+pub(crate) const DAEMON: &str = "build --locked --release --no-default-features \
+    -p mcd --features node-daemon --bin mcd";
 
 /// The release of the helper, which alone links libostree, and no Kubernetes client.
 pub(crate) const HELPER: &str = "build --locked --release --no-default-features \

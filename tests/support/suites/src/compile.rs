@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::Value;
 
-use crate::cargo::{DEVELOPMENT, ForBuilds, HELPER, Ledger, PEERS, SERVICES};
+use crate::cargo::{DAEMON, DEVELOPMENT, ForBuilds, HELPER, Ledger, PEERS, SERVICES};
 use crate::cores::Cores;
 use crate::job::{BUILD_LIMIT, Job, Log, Outcome};
 use crate::libtest;
@@ -201,19 +201,19 @@ pub(crate) fn unit(workspace: &Workspace, executables: &Executables) -> Job {
     })
 }
 
-/// Builds the release of all programs: the helper apart, which alone links libostree.
+/// Builds the release of all programs: those of nodes apart.
 pub(crate) fn release(workspace: &Workspace, after: &[&'static str]) -> Job {
     let workspace = workspace.clone();
     let job = Job::new("release", after, move |log| {
         let mut notes = Vec::new();
-        for arguments in [SERVICES, HELPER] {
+        for arguments in [SERVICES, DAEMON, HELPER] {
             let mut cargo = workspace.compiler("cargo");
             cargo.args(arguments.split_whitespace());
             remap_paths(&mut cargo, &workspace)?;
             let (_, note) = compile(&workspace, log, cargo, &Ledger::default())?;
             notes.push(note);
         }
-        let note = notes.join("; of the helper ");
+        let note = notes.join("; of a program of nodes ");
         Ok(Outcome {
             note,
             ..Outcome::default()

@@ -299,9 +299,26 @@ pub(crate) const SUITES: &[Suite] = &[
     Suite {
         name: "install",
         executable: ("tests", "install"),
+        tests: &[
+            "adoption::a_cluster_of_openshifts_operators_is_taken_over_and_given_back",
+            "hosts::a_cluster_is_looked_at_installed_and_left_as_it_was",
+            "objects::a_newer_version_changes_what_differs_and_removes_what_it_has_not",
+            "objects::an_installation_that_is_interrupted_anywhere_goes_on",
+            "refused::what_speaks_against_an_installation_is_named_and_nothing_is_applied",
+        ],
         programs: &["mcd", "mcd-os", "mcc", "cvo", "slipway"],
         own: &["tests/flow/install"],
-        limit_mins: 10,
+        limit_mins: 15,
+        ..SUITE
+    },
+    Suite {
+        name: "install-twenty",
+        executable: ("tests", "install"),
+        tests: &["hosts::a_cluster_of_twenty_nodes_with_two_away_is_left_as_it_was"],
+        programs: &["mcd", "mcd-os", "mcc", "cvo", "slipway"],
+        own: &["tests/flow/install"],
+        when: When::Proof(Part::Hosts),
+        limit_mins: 40,
         ..SUITE
     },
     Suite {
