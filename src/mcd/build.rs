@@ -2,6 +2,10 @@
 
 use std::env::var;
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "cargo tells a build script of its target by variables"
+)]
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     // What every node holds in memory: identical functions, of which generic code makes many, are

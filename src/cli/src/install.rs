@@ -27,7 +27,7 @@ use install::host_pod::{self, HostVerb};
 use install::manifests::InstallManifests;
 use install::order;
 use install::plan::InstallPlan;
-use install::record::{InstallRecord, InstallStage};
+use install::record::{InstallRecord, InstallStage, RecordedObject};
 use install::rival::{Suspect, suspects};
 use install::survey::{InstallSurvey, NodeCheck, Rehearsed, runs_on_hosts};
 use install::workload::waits_for;
@@ -46,7 +46,7 @@ const RELEASE_BASE: &str = "slipway-cvo";
 
 /// How long a definition may take until its kind is served, and admission until it has noticed that
 /// a policy is unbound.
-const NOTICE_LIMIT: Duration = Duration::from_secs(60);
+const NOTICE_LIMIT: Duration = Duration::from_mins(1);
 
 const PAUSE: Duration = Duration::from_millis(500);
 
@@ -289,7 +289,7 @@ async fn apply(
             print(format!("removed {}\n", object.id()))?;
         }
     }
-    let stale = plan.stale.iter().map(|it| it.id()).collect();
+    let stale = plan.stale.iter().map(RecordedObject::id).collect();
     requests.put_record(&record.finished(&stale)).await
 }
 
@@ -317,14 +317,11 @@ async fn unbind(
     let deadline = Instant::now() + NOTICE_LIMIT;
     loop {
         let said = requests.rehearse(&policies).await?;
-        let refused = said.iter().find_map(|(id, said)| match said {
-            Rehearsed::Refused(why) => Some((id, why)),
-            _ => None,
-        });
-        let Some((id, why)) = refused else {
+        let is_refused = |it: &(&ObjectId, &Rehearsed)| matches!(it.1, Rehearsed::Refused(_));
+        let Some((id, why)) = said.iter().find(is_refused) else {
             return Ok(());
         };
-        ensure!(Instant::now() < deadline, "cannot apply {id}: {why}");
+        ensure!(Instant::now() < deadline, "cannot apply {id}: {why:?}");
         sleep(PAUSE).await;
     }
 }

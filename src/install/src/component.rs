@@ -94,9 +94,8 @@ impl FromStr for InstallComponent {
     type Err = ComponentError;
 
     fn from_str(name: &str) -> Result<Self, ComponentError> {
-        let all = Self::ALL.into_iter();
-        all.clone()
-            .find(|it| it.name() == name)
+        let mut all = Self::ALL.into_iter();
+        all.find(|it| it.name() == name)
             .ok_or_else(|| ComponentError::NoComponent {
                 name: name.to_owned(),
             })

@@ -187,9 +187,16 @@ async fn looked_at_installed_and_left(test: &str, workers: usize) -> Result<()> 
     let took = env.install(&["--force-conflicts"])?;
     took.expect(0, &["slipway 0.2.0 is installed and runs"]);
 
-    // An image that no node can pull is found before anything is applied.
-    let text = std::fs::read_to_string(&env.manifests)?;
-    let mut broken: Value = serde_json::from_str(&text)?;
+    an_image_that_no_node_can_pull(&env)?;
+    let away = taken_off_while_away(&mut env, &nodes).await?;
+    taken_off_once_back(&mut env, &nodes, &away).await?;
+    from_nothing_and_off_again(&env, workers).await
+}
+
+/// It is found before anything is applied.
+fn an_image_that_no_node_can_pull(env: &Env) -> Result<()> {
+    let printed = std::fs::read_to_string(&env.manifests)?;
+    let mut broken: Value = serde_json::from_str(&printed)?;
     let image = broken["images"]["slipway-mcd"]
         .as_str()
         .context("no image")?
@@ -204,8 +211,12 @@ async fn looked_at_installed_and_left(test: &str, workers: usize) -> Result<()> 
     let refused = env.slipway(&["install", "--manifests", &broken])?;
     let pull = format!(": it cannot pull {other}");
     refused.expect(1, &["nodes cp1, ", &pull, "nothing was applied"]);
+    Ok(())
+}
 
-    // Taken off while workers are away.
+/// Takes Slipway off while some workers are away; these.
+async fn taken_off_while_away(env: &mut Env, nodes: &[String]) -> Result<Vec<String>> {
+    let workers = nodes.len() - 1;
     let away: Vec<String> = nodes
         .iter()
         .filter(|it| it.starts_with('w'))
@@ -241,9 +252,11 @@ async fn looked_at_installed_and_left(test: &str, workers: usize) -> Result<()> 
     // An installation waits for the end of the removal.
     env.install(&[])?
         .expect(1, &["version 0.2.0 is being removed"]);
+    Ok(away)
+}
 
-    // They are back.
-    for node in &away {
+async fn taken_off_once_back(env: &mut Env, nodes: &[String], away: &[String]) -> Result<()> {
+    for node in away {
         env.cluster.host_mut(node)?.start()?;
         env.until_ready(node, true).await?;
     }
@@ -255,7 +268,7 @@ async fn looked_at_installed_and_left(test: &str, workers: usize) -> Result<()> 
             "slipway 0.2.0 is removed",
         ],
     );
-    for node in &nodes {
+    for node in nodes {
         let left = env.left_on(node)?;
         ensure!(left.is_empty(), "{node}: {left:?}");
         let node = env.kubectl(&["get", "node", node, "--output=json"])?;
@@ -263,8 +276,11 @@ async fn looked_at_installed_and_left(test: &str, workers: usize) -> Result<()> 
     }
     env.slipway(&["uninstall"])?
         .expect(1, &["has installed nothing on this cluster"]);
+    Ok(())
+}
 
-    // The namespaces were there before, so they stayed. Again, from nothing.
+/// The namespaces were there before, so they stayed; without them all is made, and removed again.
+async fn from_nothing_and_off_again(env: &Env, workers: usize) -> Result<()> {
     let namespaces = ["openshift-machine-config-operator", "openshift-config"];
     for namespace in namespaces {
         env.kubectl(&["delete", "namespace", namespace])?;

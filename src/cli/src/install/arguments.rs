@@ -11,6 +11,7 @@ use crate::kubeconfig::ClusterArgs;
 
 /// Options of `slipway install`.
 #[derive(Debug, Clone, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "flags of the command line")]
 pub struct InstallArgs {
     /// What is installed besides what is installed already; several by commas or by several options
     /// [default: machine-config]

@@ -97,7 +97,7 @@ impl RemovalView {
         let (version, remove) = (&self.version, self.remove.len());
         let mut text = format!("slipway {version}\n  remove {remove:>4}\n");
         for KeptObject { object, why } in &self.keep {
-            text.push_str(&format!("  keeps {object}: {why}\n"));
+            text.extend(["  keeps ", object, ": ", why, "\n"]);
         }
         text
     }
@@ -253,9 +253,9 @@ async fn take_marks(
     purges: bool,
 ) -> anyhow::Result<()> {
     const TRIES: u32 = 10;
-    let path = format!("/api/v1/nodes/{}", wire::escape(&node.name));
+    let at = format!("/api/v1/nodes/{}", wire::escape(&node.name));
     for _ in 0..TRIES {
-        let Some(object) = requests.access.find::<Value>(&path).await? else {
+        let Some(object) = requests.access.find::<Value>(&at).await? else {
             return Ok(());
         };
         let Some(patch) = clean_node(&object, purges) else {
@@ -264,7 +264,7 @@ async fn take_marks(
         let body = RequestBody::MergePatch(&patch);
         let sent = requests
             .access
-            .send::<Value>(Method::PATCH, &path, body)
+            .send::<Value>(Method::PATCH, &at, body)
             .await;
         // The kubelet writes often.
         if wire::unless_conflict(sent)?.is_some() {

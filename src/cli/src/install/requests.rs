@@ -512,6 +512,8 @@ fn record_path() -> String {
 fn is_on_its_way(error: &apply::Error) -> bool {
     match error {
         apply::Error::Request { source, .. } => source.is_transient() || source.is_not_found(),
-        error => error.is_transient(),
+        apply::Error::Discover { .. }
+        | apply::Error::Incomplete { .. }
+        | apply::Error::Conflicts { .. } => error.is_transient(),
     }
 }

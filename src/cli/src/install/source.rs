@@ -27,7 +27,7 @@ fn program() -> anyhow::Result<PathBuf> {
 }
 
 fn beside(program: &Path) -> anyhow::Result<PathBuf> {
-    let directory = program.parent().unwrap_or(Path::new("/"));
+    let directory = program.parent().unwrap_or_else(|| Path::new("/"));
     let places = [directory.join("..").join(NAME), directory.join(NAME)];
     match places.iter().find(|path| path.exists()) {
         Some(path) => Ok(path.clone()),
@@ -44,6 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "a test's own files")]
     fn manifests_are_found_where_packages_put_them() {
         let root = tempfile::tempdir().unwrap();
         let bin = root.path().join("bin");
