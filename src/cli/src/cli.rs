@@ -66,7 +66,7 @@ pub enum CommandGroup {
     },
     /// A channel of an update service: its releases, the shortest path, a picture
     Graph(Box<GraphArgs>),
-    /// Install Slipway on a cluster, or bring it to this version: looks at cluster and hosts first
+    /// Install Slipway on a cluster, or bring it to this version: checks cluster and hosts first
     Install(Box<InstallArgs>),
     /// Take Slipway off cluster and hosts; what people made stays
     Uninstall(Box<UninstallArgs>),

@@ -1,4 +1,4 @@
-//! `slipway install`: a release's objects on a cluster, after a look at cluster and hosts.
+//! `slipway install`: a release's objects on a cluster, after a check of cluster and hosts.
 //!
 //! What is applied and what is missing is decided in crate `install`; here are the requests.
 //!
@@ -6,7 +6,7 @@
 //! - `adopt`: from OpenShift's operators to ours, and back
 //! - `source`: the objects of a version
 //! - `requests`: requests to the cluster
-//! - `hosts`: pods that look at hosts, or clean them
+//! - `hosts`: pods that check hosts, or clean them
 //! - `remove`: `slipway uninstall`
 
 mod adopt;
@@ -204,7 +204,7 @@ fn render(wanted: &[Manifest]) -> anyhow::Result<Ending> {
     Ok(Ending::Done)
 }
 
-/// Looks at the cluster first: where it cannot be installed anyway, no pod is started on hosts.
+/// Checks the cluster first: where it cannot be installed anyway, no pod is started on hosts.
 async fn survey(
     requests: &InstallRequests,
     arguments: &InstallArgs,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{APIGroupList, APIResourceList};
 
 use crate::access::Access;
 use crate::path;
@@ -42,6 +42,15 @@ impl ServedKind {
     pub fn path(&self, namespace: &str, name: &str) -> String {
         format!("{}/{}", self.within(namespace), escape(name))
     }
+}
+
+/// Names of the groups that the API server serves, without the core's.
+///
+/// # Errors
+/// The API server does not respond.
+pub async fn groups(access: &Access) -> Result<Vec<String>, wire::Error> {
+    let groups: APIGroupList = access.get("/apis").await?;
+    Ok(groups.groups.into_iter().map(|group| group.name).collect())
 }
 
 /// Why a kind has no path.

@@ -2,7 +2,7 @@
 
 use http::Method;
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenReview, TokenReviewStatus};
-use k8s_openapi::api::authorization::v1::SubjectAccessReview;
+use k8s_openapi::api::authorization::v1::{SelfSubjectAccessReview, SubjectAccessReview};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use serde_json::{Value, json};
 
@@ -11,6 +11,7 @@ use crate::path;
 use crate::wire::{self, RequestBody};
 
 const TOKEN_REVIEWS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
+const OWN_ACCESS_REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
 const ACCESS_REVIEWS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
 
 /// What the API server says of a token, for one of these audiences; without any, for its own.
@@ -43,6 +44,23 @@ pub async fn access(access: &Access, spec: &Value) -> Result<bool, wire::Error> 
     });
     let content = RequestBody::Object(&review);
     let reviewed: SubjectAccessReview = access.send(Method::POST, ACCESS_REVIEWS, content).await?;
+    Ok(reviewed.status.is_some_and(|status| status.allowed))
+}
+
+/// Whether the user of `access` may do something.
+///
+/// Shape: `spec` of a `SelfSubjectAccessReview`.
+///
+/// # Errors
+/// The API server does not respond.
+pub async fn own_access(access: &Access, spec: &Value) -> Result<bool, wire::Error> {
+    let review = json!({
+        "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": spec,
+    });
+    let content = RequestBody::Object(&review);
+    let reviewed: SelfSubjectAccessReview = access
+        .send(Method::POST, OWN_ACCESS_REVIEWS, content)
+        .await?;
     Ok(reviewed.status.is_some_and(|status| status.allowed))
 }
 

@@ -1,4 +1,4 @@
-//! What an installation takes over from OpenShift's operators, and gives back when it is removed.
+//! What an installation takes over from OpenShift's operators, and restores when it is removed.
 //!
 //! All of it is kept as it was in ConfigMap `kube-system/slipway-adopted`, which is written before
 //! anything is taken over.
@@ -112,14 +112,14 @@ impl Adoption {
             .ok_or(AdoptionError::TooLarge { bytes })
     }
 
-    /// What was taken over so far and these objects: what is known already stays as it was first.
+    /// What was taken over so far and these objects: what is in both stays as it was first.
     ///
     /// Shape: `objects` as the API server has them.
     #[must_use]
     pub fn with(self, objects: &[Value], overrides: Vec<Override>) -> Self {
-        let known: BTreeSet<ObjectId> = self.objects.iter().filter_map(id).collect();
+        let stored: BTreeSet<ObjectId> = self.objects.iter().filter_map(id).collect();
         let mut all = self.objects;
-        let is_new = |object: &&Value| id(object).is_some_and(|id| !known.contains(&id));
+        let is_new = |object: &&Value| id(object).is_some_and(|id| !stored.contains(&id));
         all.extend(objects.iter().filter(is_new).map(as_it_was));
         all.sort_by_key(|object| id(object).map(|id| order::rank(&id)));
         let mut set: BTreeSet<_> = self.overrides.into_iter().collect();
@@ -131,7 +131,7 @@ impl Adoption {
         }
     }
 
-    /// Which objects are given back.
+    /// Which objects are restored.
     pub fn ids(&self) -> BTreeSet<ObjectId> {
         self.objects.iter().filter_map(id).collect()
     }

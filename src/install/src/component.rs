@@ -108,10 +108,10 @@ impl FromStr for InstallComponent {
 /// # Errors
 /// [`ComponentError::Needs`].
 pub fn choose(
-    asked: &[InstallComponent],
+    wanted: &[InstallComponent],
     installed: &BTreeSet<InstallComponent>,
 ) -> Result<BTreeSet<InstallComponent>, ComponentError> {
-    let mut chosen: BTreeSet<_> = installed.iter().chain(asked).copied().collect();
+    let mut chosen: BTreeSet<_> = installed.iter().chain(wanted).copied().collect();
     if chosen.is_empty() {
         chosen.insert(InstallComponent::MachineConfig);
     }
@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn what_is_installed_stays_and_what_is_asked_for_is_added() {
         let set = |of: &[InstallComponent]| of.iter().copied().collect::<BTreeSet<_>>();
-        for (asked, installed, chosen) in [
+        for (wanted, installed, chosen) in [
             (&[][..], &[][..], &[MachineConfig][..]),
             (&[], &[UpdateService], &[UpdateService]),
             (&[UpdateService], &[], &[UpdateService]),
@@ -157,7 +157,7 @@ mod tests {
                 &[MachineConfig, UpdateService],
             ),
         ] {
-            assert_eq!(choose(asked, &set(installed)), Ok(set(chosen)));
+            assert_eq!(choose(wanted, &set(installed)), Ok(set(chosen)));
         }
         let error = choose(&[ConfigServer], &set(&[UpdateService])).unwrap_err();
         assert_eq!(

@@ -94,7 +94,7 @@ pub fn findings(
         if !survey.provided.contains(wanted) {
             let (namespace, name) = wanted.at;
             found.push(missing(
-                format_args!("{} {namespace}/{name}", wanted.kind),
+                format_args!("{:?} {namespace}/{name}", wanted.kind),
                 format!(
                     "it is not there with {}: create it before, component {} waits for it",
                     wanted.keys.join(", "),
@@ -119,16 +119,16 @@ pub fn findings(
 
 /// Findings of nodes; what several of them say is one.
 fn of_nodes(nodes: &BTreeMap<String, NodeCheck>) -> Vec<InstallFinding> {
-    let mut said: Vec<((bool, String), Vec<&str>)> = Vec::new();
+    let mut findings: Vec<((bool, String), Vec<&str>)> = Vec::new();
     for (node, check) in nodes {
         for words in words(check) {
-            match said.iter_mut().find(|(other, _)| *other == words) {
+            match findings.iter_mut().find(|(other, _)| *other == words) {
                 Some((_, nodes)) => nodes.push(node),
-                None => said.push((words, vec![node])),
+                None => findings.push((words, vec![node])),
             }
         }
     }
-    let finding = said.into_iter().map(|((blocks, message), nodes)| {
+    let finding = findings.into_iter().map(|((blocks, message), nodes)| {
         let named = nodes
             .iter()
             .take(NODES)
@@ -201,7 +201,7 @@ mod tests {
         }
     }
 
-    fn said(survey: &InstallSurvey, components: &[InstallComponent]) -> Vec<(bool, String)> {
+    fn texts(survey: &InstallSurvey, components: &[InstallComponent]) -> Vec<(bool, String)> {
         let components = components.iter().copied().collect();
         let all = findings(survey, &components).into_iter();
         all.map(|it| (it.blocks, it.to_string())).collect()
@@ -230,7 +230,7 @@ mod tests {
     #[test]
     fn what_components_wait_for_is_named() {
         use InstallComponent::{ConfigServer, MachineConfig, ManagedUpgrade, Monitoring};
-        assert_eq!(said(&good(), &[MachineConfig]), []);
+        assert_eq!(texts(&good(), &[MachineConfig]), []);
         let mut survey = good();
         survey.provided.insert(PROVIDED[1]);
         let expected = [
@@ -253,10 +253,10 @@ mod tests {
         ];
         let expected = expected.map(|(blocks, text)| (blocks, text.to_owned()));
         let components = [ConfigServer, MachineConfig, ManagedUpgrade, Monitoring];
-        assert_eq!(said(&survey, &components), expected);
+        assert_eq!(texts(&survey, &components), expected);
         survey.groups.extend(GROUPS);
         survey.provided.extend(PROVIDED);
-        assert_eq!(said(&survey, &components), []);
+        assert_eq!(texts(&survey, &components), []);
     }
 
     #[test]
@@ -284,9 +284,9 @@ mod tests {
             rivals: vec![rival],
             ..good()
         };
-        assert_eq!(said(&survey, &[InstallComponent::MachineConfig]).len(), 1);
+        assert_eq!(texts(&survey, &[InstallComponent::MachineConfig]).len(), 1);
         survey.adopts = true;
-        assert_eq!(said(&survey, &[InstallComponent::MachineConfig]), []);
+        assert_eq!(texts(&survey, &[InstallComponent::MachineConfig]), []);
     }
 
     #[test]
@@ -355,6 +355,6 @@ mod tests {
             (false, "node w4: skopeo: gone"),
         ]
         .map(|(blocks, text)| (blocks, text.to_owned()));
-        assert_eq!(said(&survey, &[InstallComponent::MachineConfig]), expected);
+        assert_eq!(texts(&survey, &[InstallComponent::MachineConfig]), expected);
     }
 }

@@ -1,4 +1,4 @@
-//! Pods that look at a host, or clean it, before and after the daemon's time.
+//! Pods that check a host before the daemon's time, or clean it after.
 
 use node_update::host_report::{HostReport, HostVerdict};
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ pub const LIMIT_SECS: u64 = 180;
 /// What a pod does on its host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostVerb {
-    /// Looks at it; its root is mounted read-only.
+    /// Checks it; its root is mounted read-only.
     Check,
     /// Takes Slipway off it.
     Remove,
@@ -120,9 +120,9 @@ pub fn end_of(pod: &Value) -> HostPodEnd {
                 is_success: false,
                 report: report.to_owned(),
             },
-            (None, Some(reason), said) => HostPodEnd::Failed(format!(
+            (None, Some(reason), message) => HostPodEnd::Failed(format!(
                 "its pod failed: {reason}: {}",
-                said.unwrap_or("no message")
+                message.unwrap_or("no message")
             )),
             (None, None, _) => HostPodEnd::Failed("its pod failed and says nothing".to_owned()),
         },
@@ -130,7 +130,7 @@ pub fn end_of(pod: &Value) -> HostPodEnd {
     }
 }
 
-/// What is known of a host by the end of the pod that looked at it. A report without findings is
+/// State of a host by the end of the pod that checked it. A report without findings is
 /// none.
 pub fn judge(end: &HostPodEnd) -> NodeCheck {
     let report = match end {

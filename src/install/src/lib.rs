@@ -2,7 +2,7 @@
 //!
 //! It must not know: requests, files, clocks, terminals.
 //!
-//! - [`adoption`]: what is taken over from OpenShift's operators, and given back
+//! - [`adoption`]: what is taken over from OpenShift's operators, and restored
 //! - [`component`]: what can be installed apart
 //! - [`manifests`]: the objects of a version, as a release brings them
 //! - [`order`]: which objects come before which
@@ -10,7 +10,7 @@
 //! - [`rival`]: operators of OpenShift that do the same work
 //! - [`survey`]: what was seen of cluster and nodes
 //! - [`finding`], [`plan`]: what is missing, and what is applied
-//! - [`host_pod`]: pods that look at hosts, or clean them
+//! - [`host_pod`]: pods that check hosts, or clean them
 //! - [`workload`]: whether programs run
 //! - [`removal`]: what is removed, and what stays
 

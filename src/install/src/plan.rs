@@ -200,7 +200,8 @@ fn unbind(wanted: &[Manifest], survey: &mut InstallSurvey) -> Vec<ObjectId> {
 /// What the API server says of a field that only a new object may have with another value.
 const FIXED: [&str; 2] = ["field is immutable", "cannot change roleRef"];
 
-/// Of an adoption: workloads of OpenShift's operators, and objects that cannot be changed into ours.
+/// Of an adoption: workloads of OpenShift's operators, and objects that cannot be changed into
+/// ours.
 fn replace(survey: &mut InstallSurvey) -> Vec<ObjectId> {
     if !survey.adopts {
         return Vec::new();
@@ -233,7 +234,7 @@ mod tests {
         let survey = InstallSurvey {
             server: ("1".to_owned(), "33".to_owned()),
             rehearsed: rehearsed
-                .map(|(it, said)| (it.id.clone(), said.clone()))
+                .map(|(it, outcome)| (it.id.clone(), outcome.clone()))
                 .collect(),
             nodes: [
                 ("a".to_owned(), NodeCheck::Reported(Vec::new())),

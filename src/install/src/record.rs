@@ -124,11 +124,11 @@ impl InstallRecord {
         there: &BTreeSet<ObjectId>,
     ) -> Self {
         let recorded = former.map(|it| it.objects.as_slice()).unwrap_or_default();
-        let known = |id: &ObjectId| recorded.iter().find(|it| it.id() == *id);
+        let find = |id: &ObjectId| recorded.iter().find(|it| it.id() == *id);
         let mut objects: Vec<RecordedObject> = Vec::new();
         for manifest in wanted {
             let id = &manifest.id;
-            let was_there = known(id).map_or_else(|| there.contains(id), |it| it.was_there);
+            let was_there = find(id).map_or_else(|| there.contains(id), |it| it.was_there);
             objects.push(RecordedObject {
                 api_version: manifest.full_api_version(),
                 kind: id.kind.clone(),

@@ -26,7 +26,7 @@ pub struct RemovalPlan {
     pub workloads: Vec<RecordedObject>,
     /// All else but namespaces.
     pub others: Vec<RecordedObject>,
-    /// Namespaces, where nobody else has objects in them.
+    /// Namespaces, where no other program or person has objects in them.
     pub namespaces: Vec<RecordedObject>,
     /// What stays.
     pub kept: Vec<KeptObject>,
@@ -113,7 +113,7 @@ pub fn is_of_every_namespace(id: &ObjectId) -> bool {
 }
 
 /// The finalizers of an object without ours; none if it has none of ours. Once the controllers are
-/// gone, nobody else would take them off.
+/// gone, no other program would take them off.
 ///
 /// Shape: of KubeletConfigs and ContainerRuntimeConfigs ours are names of generated MachineConfigs,
 /// as OpenShift's are; of UpgradeConfigs one with our own domain.

@@ -14,7 +14,7 @@ pub struct InstallSurvey {
     pub server: (String, String),
     /// Requests that this user may not send, such as `create daemonsets.apps in n`.
     pub denied: Vec<String>,
-    /// What the API server said of each object.
+    /// What the API server reports of each object.
     pub rehearsed: BTreeMap<ObjectId, Rehearsed>,
     /// Workloads of other operators.
     pub rivals: Vec<Rival>,
@@ -30,7 +30,7 @@ pub struct InstallSurvey {
     pub nodes: BTreeMap<String, NodeCheck>,
 }
 
-/// What the API server said of an object that was applied for a trial.
+/// What the API server reports of an object that was applied for a trial.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rehearsed {
     /// It would be created.
@@ -52,25 +52,34 @@ pub enum Rehearsed {
 pub struct Provided {
     /// The component that waits for it.
     pub component: InstallComponent,
-    /// ConfigMap or Secret.
-    pub kind: &'static str,
+    /// Its kind.
+    pub kind: ProvidedKind,
     /// Namespace and name.
     pub at: (&'static str, &'static str),
     /// Keys that it has.
     pub keys: &'static [&'static str],
 }
 
+/// Kind of an object that an administrator makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ProvidedKind {
+    /// ConfigMap.
+    ConfigMap,
+    /// Secret.
+    Secret,
+}
+
 /// All that an administrator makes before.
 pub const PROVIDED: [Provided; 2] = [
     Provided {
         component: InstallComponent::ConfigServer,
-        kind: "ConfigMap",
+        kind: ProvidedKind::ConfigMap,
         at: ("openshift-machine-config-operator", "machine-config-server"),
         keys: &["apiserver-url", "config-server-url", "ca.crt"],
     },
     Provided {
         component: InstallComponent::ConfigServer,
-        kind: "Secret",
+        kind: ProvidedKind::Secret,
         at: (
             "openshift-machine-config-operator",
             "machine-config-server-tls",
@@ -104,7 +113,7 @@ pub const GROUPS: [ServedGroup; 2] = [
     },
 ];
 
-/// What is known of a node's host.
+/// State of a node's host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NodeCheck {
     /// The host reported: what is missing, or may hurt.

@@ -1,4 +1,4 @@
-//! A cluster laid out as OpenShift's operators leave it is taken over, and given back.
+//! A cluster laid out as OpenShift's operators leave it is taken over, and restored.
 //!
 //! Upstream's programs do not run here: their objects are upstream's manifests, and an object of
 //! the same shape where its operator makes it; their pods sleep. Nodes and hosts have the records
@@ -221,7 +221,7 @@ fn nodes(env: &Env) -> Result<BTreeMap<String, Value>> {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs hosts"]
-async fn a_cluster_of_openshifts_operators_is_taken_over_and_given_back() -> Result<()> {
+async fn a_cluster_of_openshifts_operators_is_taken_over_and_restored() -> Result<()> {
     let what = "upstream's manifests, which an adoption takes over";
     let Some(data) = lab::upstream_data("payload-manifests", what)? else {
         return Ok(());
@@ -272,7 +272,7 @@ async fn a_cluster_of_openshifts_operators_is_taken_over_and_given_back() -> Res
     ensure!(now[operator] == objects_before[operator]);
 
     env.slipway(&["uninstall"])?
-        .expect(0, &["gave back DaemonSet.apps", "slipway 0.2.0 is removed"]);
+        .expect(0, &["restored DaemonSet.apps", "slipway 0.2.0 is removed"]);
     let after = theirs(&env)?;
     for (name, object) in &objects_before {
         ensure!(

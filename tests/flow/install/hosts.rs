@@ -23,7 +23,7 @@ const AWAY_OF: usize = 9;
 /// Objects after which a removal is killed.
 const REMOVED_LINES: usize = 15;
 
-/// What nobody but an installation makes in these namespaces and kinds.
+/// Kinds without namespaces of which an installation makes objects.
 const KINDS: &str = "namespaces,clusterroles,clusterrolebindings,validatingadmissionpolicies,\
     validatingadmissionpolicybindings,customresourcedefinitions";
 

@@ -166,7 +166,7 @@ async fn a_newer_version_changes_what_differs_and_removes_what_it_has_not() -> R
     };
     run(&old, &[])?.expect(0, &["slipway 0.2.0 is applied"]);
 
-    // A network policy that our own admission policies guard, a program, and a service that is gone.
+    // A network policy that our own admission policies guard, a program, and a service that goes.
     let mut newer = of("0.3.0", &images)?;
     let policy = object(&mut newer, "NetworkPolicy", "default-deny")?;
     policy["metadata"]["labels"] = json!({ "a": "b" });

@@ -97,15 +97,15 @@ pub(super) async fn hand_over(
     Ok(())
 }
 
-/// Gives back what was taken over: objects as they were, and overrides away.
-pub(super) async fn give_back(requests: &InstallRequests) -> anyhow::Result<()> {
+/// Restores what was taken over: objects as they were, and overrides away.
+pub(super) async fn restore(requests: &InstallRequests) -> anyhow::Result<()> {
     let Some(adoption) = requests.adoption().await? else {
         return Ok(());
     };
     for object in &adoption.objects {
         requests.restore(object).await?;
         if let Some(id) = install::adoption::id(object) {
-            print(format!("gave back {id}\n"))?;
+            print(format!("restored {id}\n"))?;
         }
     }
     requests.change_overrides(&[], &adoption.overrides).await?;

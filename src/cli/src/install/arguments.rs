@@ -33,7 +33,7 @@ pub struct InstallArgs {
     /// Do not start a pod on each node that looks at its host
     #[arg(long, conflicts_with = "render")]
     pub skip_host_check: bool,
-    /// Take over from OpenShift's operators of the same work; uninstall gives back
+    /// Take over from OpenShift's operators of the same work; uninstall restores them
     #[arg(long, conflicts_with = "render")]
     pub adopt: bool,
     /// Take fields that other field managers own

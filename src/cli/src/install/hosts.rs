@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use api::machineconfiguration::label;
+use cluster::path;
 use cluster::wire::{self, RequestBody};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use http::Method;
 use install::host_pod::{self, HostPodEnd, HostVerb, LIMIT_SECS, NAMESPACE};
+use k8s_openapi::api::core::v1::{Namespace, Node, Pod, ServiceAccount};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
@@ -33,7 +35,7 @@ pub(super) struct SeenNode {
 
 /// All nodes of the cluster, by name.
 pub(super) async fn nodes(requests: &InstallRequests) -> Result<Vec<SeenNode>, Error> {
-    let nodes = requests.list("/api/v1/nodes").await?;
+    let nodes = requests.list(&path::all::<Node>()).await?;
     let mut nodes: Vec<_> = nodes
         .into_iter()
         .map(|object| {
@@ -80,7 +82,7 @@ async fn run_in(
     nodes: &[&SeenNode],
     image: &str,
 ) -> Result<BTreeMap<String, HostPodEnd>, Error> {
-    let path = format!("/api/v1/namespaces/{NAMESPACE}/pods");
+    let path = path::namespace::<Pod>(NAMESPACE);
     let pods = nodes.iter().enumerate();
     let pods: Vec<_> = pods
         .map(|(number, node)| host_pod::pod(verb, number, &node.name, image))
@@ -124,10 +126,10 @@ async fn make_namespace(requests: &InstallRequests) -> Result<(), Error> {
     let body = RequestBody::Object(&namespace);
     let made = requests
         .access
-        .send::<Value>(Method::POST, "/api/v1/namespaces", body)
+        .send::<Value>(Method::POST, &path::all::<Namespace>(), body)
         .await;
     wire::unless_conflict(made)?;
-    let account = format!("/api/v1/namespaces/{NAMESPACE}/serviceaccounts/default");
+    let account = path::namespaced::<ServiceAccount>(NAMESPACE, "default");
     let deadline = Instant::now() + GONE_LIMIT;
     while requests.access.find::<Value>(&account).await?.is_none() && Instant::now() < deadline {
         sleep(PACE / 10).await;
@@ -138,11 +140,11 @@ async fn make_namespace(requests: &InstallRequests) -> Result<(), Error> {
 /// Removes the pods and their namespace, and waits until it is gone. Pods of nodes that do not
 /// respond would stay: they are given up.
 async fn clear(requests: &InstallRequests) -> Result<(), Error> {
-    let namespace = format!("/api/v1/namespaces/{NAMESPACE}");
+    let namespace = path::object::<Namespace>(NAMESPACE);
     if requests.access.find::<Value>(&namespace).await?.is_none() {
         return Ok(());
     }
-    let pods = format!("{namespace}/pods");
+    let pods = path::namespace::<Pod>(NAMESPACE);
     for pod in requests.list(&pods).await? {
         let name = pod.pointer("/metadata/name").and_then(Value::as_str);
         let Some(name) = name else { continue };

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{bail, ensure};
 use cluster::apply::Ownership;
+use cluster::path;
 use cluster::wire::{self, RequestBody};
 use http::Method;
 use install::component::InstallComponent;
@@ -17,6 +18,7 @@ use install::removal::{
     KeptObject, RemovalPlan, busy_nodes, clean_node, is_of_every_namespace, keeps_namespace,
     without_own_finalizers,
 };
+use k8s_openapi::api::core::v1::{Node, Pod};
 use node_update::host_report::HostRemoval;
 use release::manifest::ObjectId;
 use serde::Serialize;
@@ -32,41 +34,43 @@ use crate::output::{print, show, warn};
 /// How long programs may take until they are gone, and objects and namespaces after them.
 const GONE_LIMIT: Duration = Duration::from_mins(11);
 
-/// Kinds of namespaces in which objects of people and other programs may be: plural and path of
-/// their group.
+/// Kinds of which people and other programs may have objects in a namespace: API version, plural
+/// and kind.
 const KINDS: [(&str, &str, &str); 8] = [
-    ("/api/v1", "configmaps", "ConfigMap"),
-    ("/api/v1", "secrets", "Secret"),
-    ("/api/v1", "services", "Service"),
-    ("/api/v1", "serviceaccounts", "ServiceAccount"),
-    ("/api/v1", "persistentvolumeclaims", "PersistentVolumeClaim"),
-    ("/apis/apps/v1", "deployments", "Deployment"),
-    ("/apis/apps/v1", "daemonsets", "DaemonSet"),
-    ("/apis/apps/v1", "statefulsets", "StatefulSet"),
+    ("v1", "configmaps", "ConfigMap"),
+    ("v1", "secrets", "Secret"),
+    ("v1", "services", "Service"),
+    ("v1", "serviceaccounts", "ServiceAccount"),
+    ("v1", "persistentvolumeclaims", "PersistentVolumeClaim"),
+    ("apps/v1", "deployments", "Deployment"),
+    ("apps/v1", "daemonsets", "DaemonSet"),
+    ("apps/v1", "statefulsets", "StatefulSet"),
 ];
 
-/// Objects that the programs make for themselves: path of all of them, and the one name if others
-/// of the kind are not theirs.
-const MADE: [(&str, Option<&str>); 3] = [
+/// API version of the kinds of pools and nodes.
+const MACHINE_CONFIG: &str = "machineconfiguration.openshift.io/v1";
+
+/// Objects that the programs make for themselves: API version and plural, and the one name if
+/// others of the kind are not theirs.
+const MADE: [(&str, &str, Option<&str>); 3] = [
+    (MACHINE_CONFIG, "machineconfignodes", None),
     (
-        "/apis/machineconfiguration.openshift.io/v1/machineconfignodes",
-        None,
-    ),
-    (
-        "/apis/machineconfiguration.openshift.io/v1/controllerconfigs",
+        MACHINE_CONFIG,
+        "controllerconfigs",
         Some("machine-config-controller"),
     ),
     (
-        "/apis/config.openshift.io/v1/clusteroperators",
+        "config.openshift.io/v1",
+        "clusteroperators",
         Some("machine-config"),
     ),
 ];
 
-/// Objects of people with finalizers of the programs.
-const FINALIZED: [&str; 3] = [
-    "/apis/machineconfiguration.openshift.io/v1/kubeletconfigs",
-    "/apis/machineconfiguration.openshift.io/v1/containerruntimeconfigs",
-    "/apis/upgrade.managed.openshift.io/v1alpha1/upgradeconfigs",
+/// Objects of people with finalizers of the programs: API version and plural.
+const FINALIZED: [(&str, &str); 3] = [
+    (MACHINE_CONFIG, "kubeletconfigs"),
+    (MACHINE_CONFIG, "containerruntimeconfigs"),
+    ("upgrade.managed.openshift.io/v1alpha1", "upgradeconfigs"),
 ];
 
 /// What is removed and what stays, for programs.
@@ -132,11 +136,11 @@ pub(crate) async fn run(arguments: UninstallArgs) -> anyhow::Result<Ending> {
     remove_all(&requests, &plan.workloads).await?;
     let (record, dirty) = clean_hosts(&requests, record, &nodes, arguments.purge).await?;
     remove_made(&requests, &record, arguments.purge).await?;
-    // What is given back stays in its place meanwhile: others may use it.
+    // What is restored stays in its place meanwhile: others may use it.
     let adopted = requests.adoption().await?.unwrap_or_default().ids();
     let others = plan.others.iter().filter(|it| !adopted.contains(&it.id()));
     remove_all(&requests, &others.cloned().collect::<Vec<_>>()).await?;
-    adopt::give_back(&requests).await?;
+    adopt::restore(&requests).await?;
     remove_namespaces(&requests, &record, &plan.namespaces).await?;
     if !dirty.is_empty() && !arguments.leave_hosts {
         for (node, why) in &dirty {
@@ -221,10 +225,9 @@ async fn until_daemons_ended(
     let Some(daemons) = record.objects.iter().find(is_daemon) else {
         return Ok(());
     };
-    let path = format!(
-        "/api/v1/namespaces/{}/pods?labelSelector=k8s-app%3D{}",
-        daemons.namespace, daemons.name
-    );
+    let label = wire::escape(&format!("k8s-app={}", daemons.name));
+    let pods = path::namespace::<Pod>(&daemons.namespace);
+    let path = format!("{pods}?labelSelector={label}");
     let deadline = tokio::time::Instant::now() + GONE_LIMIT;
     loop {
         let ready: Vec<_> = hosts::nodes(requests).await?;
@@ -253,7 +256,7 @@ async fn take_marks(
     purges: bool,
 ) -> anyhow::Result<()> {
     const TRIES: u32 = 10;
-    let at = format!("/api/v1/nodes/{}", wire::escape(&node.name));
+    let at = path::object::<Node>(&wire::escape(&node.name));
     for _ in 0..TRIES {
         let Some(object) = requests.access.find::<Value>(&at).await? else {
             return Ok(());
@@ -283,19 +286,16 @@ async fn remove_made(
     record: &InstallRecord,
     purges: bool,
 ) -> anyhow::Result<()> {
-    for path in FINALIZED {
-        for object in listed(requests, path).await? {
+    for (api_version, plural) in FINALIZED {
+        let all = path::untyped(api_version, None, plural);
+        for object in listed(requests, &all).await? {
             let Some(finalizers) = without_own_finalizers(&object) else {
                 continue;
             };
             let text = |pointer| object.pointer(pointer).and_then(Value::as_str);
             let name = text("/metadata/name").unwrap_or_default();
-            let at = match (text("/metadata/namespace"), path.rsplit_once('/')) {
-                (Some(namespace), Some((group, plural))) => {
-                    format!("{group}/namespaces/{namespace}/{plural}/{name}")
-                }
-                _ => format!("{path}/{name}"),
-            };
+            let namespace = text("/metadata/namespace");
+            let at = path::untyped(api_version, namespace, plural) + "/" + name;
             let version = text("/metadata/resourceVersion");
             let patch = json!({
                 "metadata": { "finalizers": finalizers, "resourceVersion": version },
@@ -311,12 +311,13 @@ async fn remove_made(
     if !record.components.contains(&InstallComponent::MachineConfig) {
         return Ok(());
     }
-    for (path, only) in MADE {
-        for object in listed(requests, path).await? {
+    for (api_version, plural, only) in MADE {
+        let all = path::untyped(api_version, None, plural);
+        for object in listed(requests, &all).await? {
             let name = object.pointer("/metadata/name").and_then(Value::as_str);
             let Some(name) = name else { continue };
             if only.is_none_or(|only| only == name) {
-                requests.delete(&format!("{path}/{name}")).await?;
+                requests.delete(&format!("{all}/{name}")).await?;
             }
         }
     }
@@ -337,7 +338,7 @@ async fn listed(requests: &InstallRequests, path: &str) -> anyhow::Result<Vec<Va
     Ok(found.and_then(|it| it.items).unwrap_or_default())
 }
 
-/// Removes the namespaces that nobody else uses; says why others stay.
+/// Removes the namespaces without objects of others; says why others stay.
 async fn remove_namespaces(
     requests: &InstallRequests,
     record: &InstallRecord,
@@ -347,20 +348,18 @@ async fn remove_namespaces(
     let mut gone = Vec::new();
     for namespace in namespaces {
         let mut others = Vec::new();
-        for (group, plural, kind) in KINDS {
-            let path = format!("{group}/namespaces/{}/{plural}", namespace.name);
+        for (api_version, plural, kind) in KINDS {
+            let path = path::untyped(api_version, Some(&namespace.name), plural);
             for object in listed(requests, &path).await? {
                 let name = object.pointer("/metadata/name").and_then(Value::as_str);
-                let id = ObjectId {
-                    group: group
-                        .strip_prefix("/apis/")
-                        .map_or_else(String::new, |rest| {
-                            rest.split('/').next().unwrap_or_default().to_owned()
-                        }),
+                let id = RecordedObject {
+                    api_version: api_version.to_owned(),
                     kind: kind.to_owned(),
                     namespace: namespace.name.clone(),
                     name: name.unwrap_or_default().to_owned(),
-                };
+                    was_there: false,
+                }
+                .id();
                 if !own.contains(&id) && !is_of_every_namespace(&id) {
                     others.push(id.to_string());
                 }

@@ -4,16 +4,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::config::ClusterVersion;
 use chassis::report::Chain;
 use cluster::access::Access;
 use cluster::apply::{self, Applier, ApplyOutcome, Ownership};
 use cluster::wire::{self, RequestBody};
+use cluster::{discovery, path, review};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use http::Method;
 use install::adoption::{self, Adoption, AdoptionError, Override};
 use install::record::{CONFIG_MAP, InstallRecord, KEY, RecordError, RecordedObject};
 use install::rival::{Rival, Suspect};
-use install::survey::{GROUPS, PROVIDED, Provided, Rehearsed, ServedGroup, brought};
+use install::survey::{GROUPS, PROVIDED, Provided, ProvidedKind, Rehearsed, ServedGroup, brought};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use release::manifest::{Manifest, ObjectId};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -75,13 +78,9 @@ impl InstallRequests {
 
     /// What is installed; nothing where there is no record.
     pub(super) async fn record(&self) -> Result<Option<InstallRecord>, Error> {
-        #[derive(Deserialize)]
-        struct ConfigMap {
-            #[serde(default)]
-            data: BTreeMap<String, String>,
-        }
         let found: Option<ConfigMap> = self.access.find(&record_path()).await?;
-        Ok(found.map(|it| InstallRecord::read(&it.data)).transpose()?)
+        let data = found.map(|it| it.data.unwrap_or_default());
+        Ok(data.map(|data| InstallRecord::read(&data)).transpose()?)
     }
 
     /// Stores what is installed.
@@ -98,13 +97,9 @@ impl InstallRequests {
 
     /// What was taken over from OpenShift's operators; nothing where nothing was.
     pub(super) async fn adoption(&self) -> Result<Option<Adoption>, Error> {
-        #[derive(Deserialize)]
-        struct ConfigMap {
-            #[serde(default)]
-            data: BTreeMap<String, String>,
-        }
         let found: Option<ConfigMap> = self.access.find(&adoption_path()).await?;
-        Ok(found.map(|it| Adoption::read(&it.data)).transpose()?)
+        let data = found.map(|it| it.data.unwrap_or_default());
+        Ok(data.map(|data| Adoption::read(&data)).transpose()?)
     }
 
     /// Stores what is taken over; before it is.
@@ -130,10 +125,10 @@ impl InstallRequests {
         add: &[Override],
         remove: &[Override],
     ) -> anyhow::Result<()> {
-        const PATH: &str = "/apis/config.openshift.io/v1/clusterversions/version";
         const TRIES: u32 = 20;
+        let path = path::object::<ClusterVersion>("version");
         for _ in 0..TRIES {
-            let Some(version) = self.access.find::<Value>(PATH).await? else {
+            let Some(version) = self.access.find::<Value>(&path).await? else {
                 return Ok(());
             };
             let present = version.pointer("/spec/overrides").unwrap_or(&Value::Null);
@@ -145,7 +140,7 @@ impl InstallRequests {
                 "metadata": { "resourceVersion": read }, "spec": { "overrides": merged },
             });
             let body = RequestBody::MergePatch(&patch);
-            let sent = self.access.send::<Value>(Method::PATCH, PATH, body).await;
+            let sent = self.access.send::<Value>(Method::PATCH, &path, body).await;
             // The version operator writes often.
             if wire::unless_conflict(sent)?.is_some() {
                 return Ok(());
@@ -227,16 +222,8 @@ impl InstallRequests {
 
     /// Which groups of others the API server serves.
     pub(super) async fn groups(&self) -> Result<BTreeSet<ServedGroup>, Error> {
-        #[derive(Deserialize)]
-        struct Group {
-            name: String,
-        }
-        #[derive(Deserialize)]
-        struct Groups {
-            groups: Vec<Group>,
-        }
-        let Groups { groups } = self.access.get("/apis").await?;
-        let is_served = |it: &ServedGroup| groups.iter().any(|group| group.name == it.group);
+        let groups = discovery::groups(&self.access).await?;
+        let is_served = |it: &ServedGroup| groups.iter().any(|group| group == it.group);
         Ok(GROUPS.into_iter().filter(is_served).collect())
     }
 
@@ -245,8 +232,10 @@ impl InstallRequests {
         let mut there = BTreeSet::new();
         for wanted in PROVIDED {
             let (namespace, name) = wanted.at;
-            let plural = format!("{}s", wanted.kind.to_lowercase());
-            let path = format!("/api/v1/namespaces/{namespace}/{plural}/{name}");
+            let path = match wanted.kind {
+                ProvidedKind::ConfigMap => path::namespaced::<ConfigMap>(namespace, name),
+                ProvidedKind::Secret => path::namespaced::<Secret>(namespace, name),
+            };
             let found: Option<Value> = self.access.find(&path).await?;
             let has = |key: &&str| {
                 let value = found
@@ -329,15 +318,8 @@ impl InstallRequests {
         let attributes = json!({
             "verb": verb, "group": group, "resource": resource, "namespace": namespace,
         });
-        let review = json!({
-            "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
-            "spec": { "resourceAttributes": attributes },
-        });
-        let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
-        let body = RequestBody::Object(&review);
-        let reviewed: Value = self.access.send(Method::POST, path, body).await?;
-        let allowed = reviewed.pointer("/status/allowed").and_then(Value::as_bool);
-        Ok(allowed == Some(true))
+        let spec = json!({ "resourceAttributes": attributes });
+        Ok(review::own_access(&self.access, &spec).await?)
     }
 
     /// Applies each object for a trial.
@@ -499,12 +481,12 @@ impl InstallRequests {
 
 fn adoption_path() -> String {
     let (namespace, name) = adoption::CONFIG_MAP;
-    format!("/api/v1/namespaces/{namespace}/configmaps/{name}")
+    path::namespaced::<ConfigMap>(namespace, name)
 }
 
 fn record_path() -> String {
     let (namespace, name) = CONFIG_MAP;
-    format!("/api/v1/namespaces/{namespace}/configmaps/{name}")
+    path::namespaced::<ConfigMap>(namespace, name)
 }
 
 /// Whether an object may be applied soon: its kind is served a moment after its definition, its

@@ -300,7 +300,7 @@ pub(crate) const SUITES: &[Suite] = &[
         name: "install",
         executable: ("tests", "install"),
         tests: &[
-            "adoption::a_cluster_of_openshifts_operators_is_taken_over_and_given_back",
+            "adoption::a_cluster_of_openshifts_operators_is_taken_over_and_restored",
             "hosts::a_cluster_is_looked_at_installed_and_left_as_it_was",
             "objects::a_newer_version_changes_what_differs_and_removes_what_it_has_not",
             "objects::an_installation_that_is_interrupted_anywhere_goes_on",
