@@ -31,7 +31,7 @@ PACKAGES := pkg-config libostree-dev libssl-dev libzstd-dev ostree debootstrap s
 	prometheus prometheus-alertmanager qemu-system-x86 qemu-utils grub-pc-bin xfsprogs ignition curl checkpolicy semodule-utils policycoreutils iproute2 e2fsprogs \
 	containernetworking-plugins busybox-static
 
-.PHONY: help machine compilers setup lint unit binaries test list proof proof-programs proof-hosts proof-machine proof-images images release demo playground bench upstream-data
+.PHONY: help machine compilers setup lint unit binaries docs test list proof proof-programs proof-hosts proof-machine proof-images images release demo playground bench upstream-data
 
 help:
 	@echo "make demo    three workers roll, then a release goes through the cluster; target/demo/timeline.svg"
@@ -44,6 +44,7 @@ help:
 	@echo "make bench   the figures; target/bench/figures.json"
 	@echo "make lint    format, clippy, dependencies    make unit   what needs no lab"
 	@echo "make binaries [PROFILE=dev]   the programs, into target/slipway"
+	@echo "make docs    the book, of docs/; target/book/index.html"
 	@echo "make upstream-data   what tests read of OpenShift's repositories, into SLIPWAY_DATA (../shared/data)"
 	@echo "make release VERSION=0.2.0 [REGISTRY=registry/prefix] [RELEASE=\"--os IMAGE --key FILE --push\"]"
 	@echo "             images, release image, manifests, chart, command line and checksums, into target/release-files"
@@ -64,6 +65,9 @@ setup:
 		echo "installing Debian packages: $${missing[*]}"; \
 		apt-get update --quiet=2 && DEBIAN_FRONTEND=noninteractive apt-get install --quiet=1 --yes --no-install-recommends $${missing[@]}; \
 	fi
+
+docs: compilers
+	@$(RUNNER)/book.sh
 
 upstream-data:
 	@tests/support/upstream-data/get.sh

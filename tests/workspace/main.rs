@@ -7,6 +7,7 @@
     reason = "tests that read the workspace"
 )]
 
+mod book;
 mod circles;
 mod citations;
 mod explained;

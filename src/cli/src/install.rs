@@ -369,7 +369,11 @@ async fn follow(
         print(format!("{what} is applied\n"))?;
         return Ok(Ending::Done);
     }
-    let away = u64::try_from(plan.nodes_away.len())?;
+    // Also of a cluster whose hosts were not checked.
+    let nodes = hosts::nodes(requests).await?;
+    let away = nodes.iter().filter(|it| hosts::has_daemon(it) && !it.is_ready);
+    let away: Vec<&str> = away.map(|it| it.name.as_str()).collect();
+    let count = u64::try_from(away.len())?;
     let workloads: Vec<_> = wanted
         .iter()
         .filter(|it| order::is_workload(&it.id))
@@ -383,7 +387,7 @@ async fn follow(
                 .find(&workload.id, &workload.full_api_version())
                 .await?;
             let waits = match object {
-                Some(object) => waits_for(&object, away),
+                Some(object) => waits_for(&object, count),
                 None => Some("it is not there any more".to_owned()),
             };
             if let Some(why) = waits {
@@ -396,10 +400,9 @@ async fn follow(
             }
         }
         if waiting.is_empty() {
-            let nodes = plan.nodes_away.join(", ");
             print(format!("{what} is installed and runs\n"))?;
-            if !nodes.is_empty() {
-                print(format!("not yet on {nodes}: they are not Ready\n"))?;
+            if !away.is_empty() && runs_on_hosts(&plan.components) {
+                print(format!("not yet on {}: not Ready\n", away.join(", ")))?;
             }
             return Ok(Ending::Done);
         }

@@ -73,11 +73,14 @@ pub fn findings(
     for request in &survey.denied {
         found.push(missing("rights", format!("you may not {request}")));
     }
+    let mut unserved = BTreeSet::new();
     for group in GROUPS
         .iter()
         .filter(|it| components.contains(&it.component))
     {
         if !survey.groups.contains(group) {
+            // One finding for all objects of the group.
+            unserved.insert(group.group);
             found.push(missing(
                 group.component,
                 format!(
@@ -104,6 +107,9 @@ pub fn findings(
         }
     }
     for (id, rehearsed) in &survey.rehearsed {
+        if unserved.contains(id.group.as_str()) {
+            continue;
+        }
         match rehearsed {
             Rehearsed::Conflicts(fields) => found.push(missing(
                 id,

@@ -21,6 +21,9 @@ const PACE: Duration = Duration::from_secs(1);
 /// Requests that are under way at once.
 const CONCURRENCY: usize = 8;
 
+/// Nodes that pull the image at once.
+const WAVE: usize = 200;
+
 /// How long the namespace may take to go.
 const GONE_LIMIT: Duration = Duration::from_mins(2);
 
@@ -69,23 +72,37 @@ pub(super) async fn run(
     // What a run that was killed has left would be taken for this one's.
     clear(requests).await?;
     make_namespace(requests).await?;
-    let ran = run_in(requests, verb, nodes, image).await;
+    let ran = run_in_waves(requests, verb, nodes, image).await;
     let cleared = clear(requests).await;
     let ends = ran?;
     cleared?;
     Ok(ends)
 }
 
-async fn run_in(
+async fn run_in_waves(
     requests: &InstallRequests,
     verb: HostVerb,
     nodes: &[&SeenNode],
     image: &str,
 ) -> Result<BTreeMap<String, HostPodEnd>, Error> {
+    let mut ends = BTreeMap::new();
+    for (number, wave) in nodes.chunks(WAVE).enumerate() {
+        ends.extend(run_wave(requests, verb, (number * WAVE, wave), image).await?);
+    }
+    Ok(ends)
+}
+
+/// Runs it on some nodes at once; `first` is the number of the first of them.
+async fn run_wave(
+    requests: &InstallRequests,
+    verb: HostVerb,
+    (first, nodes): (usize, &[&SeenNode]),
+    image: &str,
+) -> Result<BTreeMap<String, HostPodEnd>, Error> {
     let path = path::namespace::<Pod>(NAMESPACE);
     let pods = nodes.iter().enumerate();
     let pods: Vec<_> = pods
-        .map(|(number, node)| host_pod::pod(verb, number, &node.name, image))
+        .map(|(number, node)| host_pod::pod(verb, first + number, &node.name, image))
         .collect();
     let made = pods.iter().map(|pod| async {
         let body = RequestBody::Object(pod);

@@ -135,9 +135,13 @@ pub(crate) async fn run(arguments: UninstallArgs) -> anyhow::Result<Ending> {
     remove_all(&requests, &plan.guards).await?;
     remove_all(&requests, &plan.workloads).await?;
     let (record, dirty) = clean_hosts(&requests, record, &nodes, arguments.purge).await?;
-    remove_made(&requests, &record, arguments.purge).await?;
     // What is restored stays in its place meanwhile: others may use it.
     let adopted = requests.adoption().await?.unwrap_or_default().ids();
+    take_finalizers(&requests).await?;
+    // OpenShift's operators make objects of the same names.
+    if adopted.is_empty() && record.components.contains(&InstallComponent::MachineConfig) {
+        remove_made(&requests).await?;
+    }
     let others = plan.others.iter().filter(|it| !adopted.contains(&it.id()));
     remove_all(&requests, &others.cloned().collect::<Vec<_>>()).await?;
     adopt::restore(&requests).await?;
@@ -280,12 +284,8 @@ async fn take_marks(
     )
 }
 
-/// Removes what the programs made for themselves, and their finalizers from objects of people.
-async fn remove_made(
-    requests: &InstallRequests,
-    record: &InstallRecord,
-    purges: bool,
-) -> anyhow::Result<()> {
+/// Takes finalizers of the programs off objects of people.
+async fn take_finalizers(requests: &InstallRequests) -> anyhow::Result<()> {
     for (api_version, plural) in FINALIZED {
         let all = path::untyped(api_version, None, plural);
         for object in listed(requests, &all).await? {
@@ -308,9 +308,11 @@ async fn remove_made(
             wire::found(sent)?;
         }
     }
-    if !record.components.contains(&InstallComponent::MachineConfig) {
-        return Ok(());
-    }
+    Ok(())
+}
+
+/// Removes what the programs made for themselves.
+async fn remove_made(requests: &InstallRequests) -> anyhow::Result<()> {
     for (api_version, plural, only) in MADE {
         let all = path::untyped(api_version, None, plural);
         for object in listed(requests, &all).await? {
@@ -320,9 +322,6 @@ async fn remove_made(
                 requests.delete(&format!("{all}/{name}")).await?;
             }
         }
-    }
-    if purges {
-        print("removed all objects of the kinds that go\n")?;
     }
     Ok(())
 }
