@@ -1,7 +1,8 @@
-//! `slipway explain`: what each reason, condition, phase and event means, and what to do.
+//! `slipway explain`: what each reason, condition, phase, event and alert means, and what to do.
 //!
-//! - `node`, `pool`, `release`, `upgrade`, `server`: the words, by where they are shown
+//! - `alerts`, `node`, `pool`, `release`, `upgrade`, `server`: the words, by where they are shown
 
+mod alerts;
 mod node;
 mod pool;
 mod release;
@@ -19,7 +20,7 @@ use crate::output::{ViewForm, show};
 /// `slipway explain`.
 #[derive(Debug, Args)]
 pub struct ExplainArgs {
-    /// A reason, condition, phase or event; case does not count [default: list all]
+    /// A reason, condition, phase, event or alert; case does not count [default: list all]
     #[arg(value_name = "REASON")]
     pub words: Vec<String>,
     /// Form
@@ -60,6 +61,7 @@ pub fn all() -> impl Iterator<Item = &'static Explanation> {
         release::WORDS,
         upgrade::WORDS,
         server::WORDS,
+        alerts::WORDS,
     ]
     .into_iter()
     .flatten()

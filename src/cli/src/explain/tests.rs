@@ -88,3 +88,38 @@ fn an_unknown_word_names_those_like_it() {
         "\"xyzzy\" is no word of Slipway: `slipway explain` lists all"
     );
 }
+
+/// Each alert that is deployed is explained, and its page has the same text.
+#[test]
+fn every_alert_links_a_page_with_what_is_explained() {
+    const PAGE: &str = include_str!("../../../../docs/guides/alerts.md");
+    const FILES: [&str; 6] = [
+        include_str!("../../../../deploy/monitoring/config-server-alerts.yaml"),
+        include_str!("../../../../deploy/monitoring/controller-alerts.yaml"),
+        include_str!("../../../../deploy/monitoring/daemon-alerts.yaml"),
+        include_str!("../../../../deploy/monitoring/upgrade-alerts.yaml"),
+        include_str!("../../../../deploy/monitoring/version-alerts.yaml"),
+        include_str!("../../../../deploy/update-service/monitoring/alerts.yaml"),
+    ];
+    let page = PAGE.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut deployed = BTreeSet::new();
+    for alert in FILES.iter().flat_map(|file| file.split("- alert: ").skip(1)) {
+        let (name, rest) = alert.split_once('\n').unwrap();
+        deployed.insert(name);
+        let link = format!("/guides/alerts.html#{}\n", name.to_lowercase());
+        assert!(rest.contains(&link), "{name} does not link its section");
+        let found = find(name).into_iter();
+        let found: Vec<_> = found.filter(|it| it.place.starts_with("alert of ")).collect();
+        let [one] = found[..] else {
+            panic!("{name} has {} explanations", found.len());
+        };
+        let Explanation {
+            meaning, action, ..
+        } = one;
+        let section = format!("## {name} {meaning} **To do.** {action}");
+        assert!(page.contains(&section), "{name}: another text");
+    }
+    let explained = all().filter(|it| it.place.starts_with("alert of "));
+    let explained: BTreeSet<_> = explained.map(|it| it.word).collect();
+    assert_eq!(explained, deployed);
+}
