@@ -7,11 +7,13 @@
 //! - `source`: the objects of a version
 //! - `requests`: requests to the cluster
 //! - `hosts`: pods that check hosts, or clean them
+//! - `programs`: ends programs
 //! - `remove`: `slipway uninstall`
 
 mod adopt;
 pub mod arguments;
 mod hosts;
+mod programs;
 pub(crate) mod remove;
 mod requests;
 mod source;
@@ -27,7 +29,7 @@ use install::host_pod::{self, HostVerb};
 use install::manifests::InstallManifests;
 use install::order;
 use install::plan::InstallPlan;
-use install::record::{InstallRecord, InstallStage, RecordedObject};
+use install::record::{InstallRecord, InstallStage, RecordedObject, is_daemon};
 use install::rival::{Suspect, suspects};
 use install::survey::{InstallSurvey, NodeCheck, Rehearsed, runs_on_hosts};
 use install::workload::waits_for;
@@ -83,9 +85,35 @@ pub(crate) async fn run(arguments: InstallArgs) -> anyhow::Result<Ending> {
     }
     let components = chosen(&arguments, former.as_ref())?;
     let wanted = wanted(&manifests, &components, &arguments)?;
-    let survey = survey(&requests, &arguments, &manifests, &components, &wanted).await?;
     let recorded = recorded(&wanted, payload.as_ref());
-    let there = requests.there(&recorded).await?;
+    let of_release = payload
+        .as_ref()
+        .and_then(|it| it.references.tags.get(HOST_IMAGE))
+        .map(|tag| tag.from.as_str());
+    let host_image = match (&former, of_release) {
+        (_, Some(image)) => image,
+        (_, None) if runs_on_hosts(&components) => image(&manifests, HOST_IMAGE)?,
+        (Some(former), None) => &former.host_image,
+        (None, None) => "",
+    };
+    let has_daemon = recorded.iter().any(|it| is_daemon(&it.id));
+    let checked = has_daemon.then_some(host_image);
+    let survey = survey(
+        &requests,
+        &arguments,
+        &manifests,
+        (&components, checked),
+        &wanted,
+    )
+    .await?;
+    let rivals: Vec<_> = survey.rivals.iter().map(|it| it.id.clone()).collect();
+    let runs = |it: &Manifest| {
+        let said = survey.rehearsed.get(&it.id);
+        let is_new = matches!(said, None | Some(Rehearsed::Create | Rehearsed::Later));
+        order::is_workload(&it.id) && !is_new && !rivals.contains(&it.id)
+    };
+    let has_slipway = wanted.iter().any(runs);
+    let there = requests.there(&recorded, has_slipway).await?;
     let version = manifests.version.as_str();
     let mut plan = InstallPlan::new((version, &components), &wanted, former.as_ref(), survey);
     if payload.is_some() {
@@ -100,15 +128,6 @@ pub(crate) async fn run(arguments: InstallArgs) -> anyhow::Result<Ending> {
     if arguments.check {
         return Ok(Ending::Done);
     }
-    let of_release = payload
-        .as_ref()
-        .and_then(|it| it.references.tags.get(HOST_IMAGE));
-    let host_image = match (&former, of_release) {
-        (_, Some(tag)) => &tag.from,
-        (_, None) if runs_on_hosts(&components) => image(&manifests, HOST_IMAGE)?,
-        (Some(former), None) => &former.host_image,
-        (None, None) => "",
-    };
     let record = InstallRecord::begin(
         former.as_ref(),
         (version, host_image),
@@ -116,11 +135,11 @@ pub(crate) async fn run(arguments: InstallArgs) -> anyhow::Result<Ending> {
         &recorded,
         &there,
     );
-    if arguments.adopt {
+    if plan.adopts {
         adopt::take_over(&requests, former.as_ref(), &plan, &wanted).await?;
     }
     apply(&requests, record, &plan, &wanted).await?;
-    if arguments.adopt {
+    if plan.adopts {
         adopt::hand_over(&requests, &components).await?;
     }
     follow(&requests, &arguments, &plan, &wanted).await
@@ -209,7 +228,7 @@ async fn survey(
     requests: &InstallRequests,
     arguments: &InstallArgs,
     manifests: &InstallManifests,
-    components: &BTreeSet<InstallComponent>,
+    (components, host_image): (&BTreeSet<InstallComponent>, Option<&str>),
     wanted: &[Manifest],
 ) -> anyhow::Result<InstallSurvey> {
     let mut survey = InstallSurvey {
@@ -218,7 +237,8 @@ async fn survey(
         denied: requests.denied(wanted).await?,
         ..InstallSurvey::default()
     };
-    survey.adopts = arguments.adopt;
+    // An adopted cluster is updated without asking again.
+    survey.adopts = arguments.adopt || requests.adoption().await?.is_some();
     survey.rivals = requests.rivals(&suspects(wanted)).await?;
     let first = BTreeSet::from([InstallComponent::MachineConfig]);
     if components.contains(&InstallComponent::VersionOperator) && !first.is_subset(components) {
@@ -235,13 +255,12 @@ async fn survey(
     }
     let is_rivalled = !survey.rivals.is_empty() && !survey.adopts;
     let is_lost = is_rivalled || !survey.denied.is_empty();
-    if arguments.skip_host_check || is_lost || !runs_on_hosts(components) {
+    let Some(image) = host_image.filter(|_| !arguments.skip_host_check && !is_lost) else {
         return Ok(survey);
-    }
+    };
     let nodes = hosts::nodes(requests).await?;
     let nodes: Vec<_> = nodes.iter().filter(|it| hosts::has_daemon(it)).collect();
     let ready: Vec<_> = nodes.iter().filter(|it| it.is_ready).copied().collect();
-    let image = image(manifests, HOST_IMAGE)?;
     let ends = hosts::run(requests, HostVerb::Check, &ready, image).await?;
     survey.nodes = nodes
         .iter()
@@ -371,9 +390,10 @@ async fn follow(
     }
     // Also of a cluster whose hosts were not checked.
     let nodes = hosts::nodes(requests).await?;
-    let away = nodes.iter().filter(|it| hosts::has_daemon(it) && !it.is_ready);
+    let away = nodes
+        .iter()
+        .filter(|it| hosts::has_daemon(it) && !it.is_ready);
     let away: Vec<&str> = away.map(|it| it.name.as_str()).collect();
-    let count = u64::try_from(away.len())?;
     let workloads: Vec<_> = wanted
         .iter()
         .filter(|it| order::is_workload(&it.id))
@@ -387,7 +407,7 @@ async fn follow(
                 .find(&workload.id, &workload.full_api_version())
                 .await?;
             let waits = match object {
-                Some(object) => waits_for(&object, count),
+                Some(object) => waits_for(&object, hosts::away(&nodes, &object)),
                 None => Some("it is not there any more".to_owned()),
             };
             if let Some(why) = waits {

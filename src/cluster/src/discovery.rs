@@ -53,6 +53,44 @@ pub async fn groups(access: &Access) -> Result<Vec<String>, wire::Error> {
     Ok(groups.groups.into_iter().map(|group| group.name).collect())
 }
 
+/// A kind whose objects are in namespaces and can be listed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamespacedKind {
+    /// Group and version, `v1` for the core.
+    pub api_version: String,
+    /// Kind.
+    pub kind: String,
+    /// Plural name, as it stands in paths.
+    pub plural: String,
+}
+
+/// All kinds whose objects are in namespaces, in the version that each group prefers. Subresources
+/// and kinds that cannot be listed are left out.
+///
+/// # Errors
+/// The API server, or one behind it, does not respond.
+pub async fn namespaced_kinds(access: &Access) -> Result<Vec<NamespacedKind>, wire::Error> {
+    let groups: APIGroupList = access.get("/apis").await?;
+    let versions = groups.groups.into_iter().filter_map(|group| {
+        let preferred = group.preferred_version;
+        let first = group.versions.into_iter().next();
+        preferred.or(first).map(|version| version.group_version)
+    });
+    let mut kinds = Vec::new();
+    for api_version in std::iter::once("v1".to_owned()).chain(versions) {
+        let list: APIResourceList = access.get(&path::root(&api_version)).await?;
+        let resources = list.resources.into_iter().filter(|it| {
+            it.namespaced && !it.name.contains('/') && it.verbs.iter().any(|verb| verb == "list")
+        });
+        kinds.extend(resources.map(|it| NamespacedKind {
+            api_version: api_version.clone(),
+            kind: it.kind,
+            plural: it.name,
+        }));
+    }
+    Ok(kinds)
+}
+
 /// Why a kind has no path.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {

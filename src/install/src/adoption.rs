@@ -176,6 +176,27 @@ pub fn overrides<'a>(objects: impl IntoIterator<Item = &'a ObjectId>) -> Vec<Ove
     entry.collect()
 }
 
+/// Of overrides those without an entry yet: an entry of others is theirs.
+///
+/// Shape: `present` is `spec.overrides`, null where it is absent.
+pub fn absent(present: &Value, overrides: Vec<Override>) -> Vec<Override> {
+    let entries = present.as_array().map(Vec::as_slice).unwrap_or_default();
+    let is_of = |entry: &Value, it: &Override| {
+        let fields = [
+            ("kind", &it.kind),
+            ("group", &it.group),
+            ("namespace", &it.namespace),
+            ("name", &it.name),
+        ];
+        fields.iter().all(|(field, value)| {
+            entry.get(field).and_then(Value::as_str).unwrap_or_default() == *value
+        })
+    };
+    let mut overrides = overrides;
+    overrides.retain(|it| !entries.iter().any(|entry| is_of(entry, it)));
+    overrides
+}
+
 /// `spec.overrides` with `add` and without `remove`; none where nothing changes. Entries of others
 /// stay as they are, also where one is for an object of `add`.
 ///
@@ -274,6 +295,10 @@ mod tests {
         let mine = json!({ "kind": "Deployment", "group": "apps", "namespace": "x", "name": "y", "unmanaged": true });
         let managed = json!({ "kind": "DaemonSet", "group": "apps", "namespace": "n", "name": "e", "unmanaged": false });
         let d = std::slice::from_ref(d);
+        // One that a person has set stays theirs.
+        let theirs = json!([json!(e)]);
+        assert_eq!(absent(&theirs, vec![d[0].clone(), e.clone()]), d);
+        assert_eq!(absent(&Value::Null, d.to_vec()), d);
         assert_eq!(merge(&Value::Null, d, &[]), Some(vec![json!(d[0])]));
         let both = json!([mine, managed]);
         assert_eq!(

@@ -47,6 +47,11 @@ pub fn is_workload(id: &ObjectId) -> bool {
     WORKLOADS.contains(&id.kind.as_str())
 }
 
+/// Whether objects of others are in it, or of its kind.
+pub fn is_shared(id: &ObjectId) -> bool {
+    id.kind == "Namespace" || is_definition(id)
+}
+
 /// Whether it defines a kind.
 pub fn is_definition(id: &ObjectId) -> bool {
     id.kind == "CustomResourceDefinition"

@@ -39,6 +39,9 @@ pub struct InstallPlan {
     pub nodes_away: Vec<String>,
     /// What speaks against it.
     pub findings: Vec<InstallFinding>,
+    /// Whether work of OpenShift's operators is taken over.
+    #[serde(skip)]
+    pub adopts: bool,
     /// Admission policies that refuse changes of network policies, and are unbound meanwhile.
     #[serde(skip)]
     pub unbound: Vec<ObjectId>,
@@ -85,6 +88,7 @@ impl InstallPlan {
             nodes_checked: nodes(|it| matches!(it, NodeCheck::Reported(_))).len(),
             nodes_away: nodes(|it| *it == NodeCheck::Away),
             findings: findings(&survey, components),
+            adopts: survey.adopts,
             unbound,
             stale,
             replaced,

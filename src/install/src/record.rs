@@ -64,7 +64,7 @@ pub struct RecordedObject {
     pub namespace: String,
     /// Name.
     pub name: String,
-    /// Whether it was there before: a namespace or definition is never removed then.
+    /// Whether it was there before: it is never removed then.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub was_there: bool,
 }
@@ -168,16 +168,42 @@ impl InstallRecord {
         self
     }
 
-    /// What it has that is not wanted any more.
+    /// What it has that is not wanted any more. Namespaces, definitions and objects of defined
+    /// kinds stay: objects of people are in them.
     pub fn stale(&self, wanted: &[Manifest]) -> Vec<RecordedObject> {
         let wanted: BTreeSet<_> = wanted.iter().map(|it| &it.id).collect();
-        let stale = self.objects.iter();
-        let is_shared = |it: &RecordedObject| {
-            it.was_there && (it.kind == "Namespace" || order::is_definition(&it.id()))
-        };
-        let stale = stale.filter(|it| !wanted.contains(&it.id()) && !is_shared(it));
-        stale.cloned().collect()
+        let is_stale =
+            |it: &&RecordedObject| !wanted.contains(&it.id()) && !it.was_there && !self.is_data(it);
+        self.objects.iter().filter(is_stale).cloned().collect()
     }
+
+    /// Whether people have objects in it, or it is one of a kind that is defined here.
+    pub fn is_data(&self, object: &RecordedObject) -> bool {
+        let id = object.id();
+        let definitions = self
+            .objects
+            .iter()
+            .filter(|it| order::is_definition(&it.id()));
+        let mut groups = definitions.filter_map(|it| it.name.split_once('.'));
+        order::is_shared(&id) || groups.any(|(_, group)| group == id.group)
+    }
+
+    /// That of the same removal with only these objects left.
+    #[must_use]
+    pub fn reduced(mut self, left: &[RecordedObject]) -> Self {
+        self.objects = left.to_vec();
+        self
+    }
+
+    /// Whether it has the daemon, so that hosts and objects of nodes matter.
+    pub fn has_daemon(&self) -> bool {
+        self.objects.iter().any(|it| is_daemon(&it.id()))
+    }
+}
+
+/// Whether it is the workload on every host.
+pub fn is_daemon(id: &ObjectId) -> bool {
+    id.kind == "DaemonSet" && id.name == "machine-config-daemon"
 }
 
 impl RecordedObject {
@@ -244,6 +270,10 @@ pub(crate) mod tests {
         );
         assert_eq!(next.stage, InstallStage::Installing);
         assert_eq!(names(&next.stale(&wanted)), [("b", false)]);
+        // What people have objects in is kept, also where a version does not have it any more.
+        let namespace = [manifest("Namespace", "own"), manifest("Service", "b")];
+        let own = InstallRecord::begin(None, ("1", "i"), &components, &namespace, &BTreeSet::new());
+        assert_eq!(names(&own.stale(&wanted)), [("b", false)]);
         let stale = BTreeSet::from([a.id, b.id]);
         let next = next.finished(&stale);
         assert_eq!(names(&next.objects), [("c", false)]);

@@ -8,6 +8,7 @@ use release::manifest::ObjectId;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::adoption::VERSION_OPERATOR;
 use crate::order;
 use crate::record::{InstallRecord, RecordedObject};
 
@@ -42,8 +43,9 @@ pub struct KeptObject {
 }
 
 impl RemovalPlan {
-    /// Of an installation: definitions and objects of their kinds stay unless `purges`.
-    pub fn new(record: &InstallRecord, purges: bool) -> Self {
+    /// Of an installation: definitions and objects of their kinds stay unless `purges`. Of the
+    /// `adopted` objects, which are restored afterwards, only programs and bindings of policies go.
+    pub fn new(record: &InstallRecord, adopted: &BTreeSet<ObjectId>, purges: bool) -> Self {
         let mut plan = Self {
             guards: Vec::new(),
             workloads: Vec::new(),
@@ -51,19 +53,13 @@ impl RemovalPlan {
             namespaces: Vec::new(),
             kept: Vec::new(),
         };
-        let defined: BTreeSet<&str> = record
-            .objects
-            .iter()
-            .filter(|it| order::is_definition(&it.id()))
-            .filter_map(|it| it.name.split_once('.').map(|(_, group)| group))
-            .collect();
         // What came last goes first.
         for object in record.objects.iter().rev() {
             let id = object.id();
-            let is_data = order::is_definition(&id) || defined.contains(id.group.as_str());
-            if object.was_there && (is_data || id.kind == "Namespace") {
+            let is_adopted = adopted.contains(&id);
+            if object.was_there && !is_adopted {
                 plan.keep(&id, "it was there before");
-            } else if is_data && !purges {
+            } else if record.is_data(object) && id.kind != "Namespace" && !purges {
                 plan.keep(&id, "--purge removes it, and all objects of its kind");
             } else if id.kind == "Namespace" {
                 plan.namespaces.push(object.clone());
@@ -71,7 +67,7 @@ impl RemovalPlan {
                 plan.guards.push(object.clone());
             } else if order::is_workload(&id) {
                 plan.workloads.push(object.clone());
-            } else {
+            } else if !is_adopted {
                 plan.others.push(object.clone());
             }
         }
@@ -99,16 +95,24 @@ pub fn keeps_namespace(namespace: &RecordedObject, others: &[String]) -> Option<
     })
 }
 
-/// Whether an object of a namespace is there without anybody's doing.
-pub fn is_of_every_namespace(id: &ObjectId) -> bool {
-    let names = ["default", "builder", "deployer"];
+/// Whether an object of a namespace is there without the doing of a person or another program:
+/// it has an owner, which counts itself, or comes with each namespace, or our programs made it.
+pub fn is_of_every_namespace(id: &ObjectId, has_owner: bool) -> bool {
+    const ACCOUNTS: [&str; 3] = ["default", "builder", "deployer"];
+    const MAPS: [&str; 3] = [
+        "kube-root-ca.crt",
+        "openshift-service-ca.crt",
+        "release-inventory",
+    ];
+    let name = id.name.as_str();
     match id.kind.as_str() {
-        "ConfigMap" => ["kube-root-ca.crt", "openshift-service-ca.crt"].contains(&id.name.as_str()),
-        "ServiceAccount" => names.contains(&id.name.as_str()),
-        // What controllers make of other objects, and what tells of them.
-        "Event" | "Endpoints" | "EndpointSlice" | "Lease" | "Pod" | "ReplicaSet"
-        | "ControllerRevision" => true,
-        _ => false,
+        "ConfigMap" => has_owner || MAPS.contains(&name),
+        "ServiceAccount" => has_owner || ACCOUNTS.contains(&name),
+        // What tells of other objects, or how they are.
+        "Event" | "Endpoints" | "EndpointSlice" | "Lease" | "PodMetrics" => true,
+        // Those by which a release is retrieved.
+        "Job" => has_owner || id.namespace == VERSION_OPERATOR.0 && name.starts_with("version-"),
+        _ => has_owner,
     }
 }
 
@@ -116,13 +120,15 @@ pub fn is_of_every_namespace(id: &ObjectId) -> bool {
 /// gone, no other program would take them off.
 ///
 /// Shape: of KubeletConfigs and ContainerRuntimeConfigs ours are names of generated MachineConfigs,
-/// as OpenShift's are; of UpgradeConfigs one with our own domain.
-pub fn without_own_finalizers(object: &Value) -> Option<Vec<&str>> {
+/// as OpenShift's are; of UpgradeConfigs one with our own domain. OpenShift's operators, where they
+/// return, go on with theirs.
+pub fn without_own_finalizers(object: &Value, returns: bool) -> Option<Vec<&str>> {
     let all = object
         .pointer("/metadata/finalizers")
         .and_then(Value::as_array)?;
     let all = all.iter().filter_map(Value::as_str);
-    let is_own = |name: &&str| name.starts_with(OWN) || name.contains("-generated-");
+    let is_generated = |name: &str| !returns && name.contains("-generated-");
+    let is_own = |name: &&str| name.starts_with(OWN) || is_generated(name);
     let (own, others): (Vec<_>, Vec<_>) = all.partition(is_own);
     (!own.is_empty()).then_some(others)
 }
@@ -227,7 +233,7 @@ mod tests {
 
     #[test]
     fn what_came_last_goes_first_and_what_people_have_stays() {
-        let plan = RemovalPlan::new(&record(), false);
+        let plan = RemovalPlan::new(&record(), &BTreeSet::new(), false);
         assert_eq!(names(&plan.guards), ["g"]);
         assert_eq!(names(&plan.workloads), ["d"]);
         assert_eq!(names(&plan.others), ["s"]);
@@ -241,7 +247,7 @@ mod tests {
                 "CustomResourceDefinition.apiextensions.k8s.io pools.a.dev"
             ]
         );
-        let plan = RemovalPlan::new(&record(), true);
+        let plan = RemovalPlan::new(&record(), &BTreeSet::new(), true);
         assert_eq!(names(&plan.others), ["worker", "s", "pools.a.dev"]);
         assert_eq!(plan.kept.len(), 1, "what was there before stays");
     }
@@ -264,14 +270,56 @@ mod tests {
     fn only_our_own_finalizers_are_taken_off() {
         let with = |names: &[&str]| json!({"metadata": {"finalizers": names}});
         let none: Option<Vec<&str>> = None;
-        assert_eq!(without_own_finalizers(&json!({})), none);
-        assert_eq!(without_own_finalizers(&with(&["a.dev/b"])), none);
+        assert_eq!(without_own_finalizers(&json!({}), false), none);
+        assert_eq!(without_own_finalizers(&with(&["a.dev/b"]), false), none);
         let object = with(&[
             "99-worker-generated-kubelet",
             "a.dev/b",
             "slipway.dev/managed-upgrade",
         ]);
-        assert_eq!(without_own_finalizers(&object), Some(vec!["a.dev/b"]));
+        assert_eq!(
+            without_own_finalizers(&object, false),
+            Some(vec!["a.dev/b"])
+        );
+        let theirs = vec!["99-worker-generated-kubelet", "a.dev/b"];
+        assert_eq!(without_own_finalizers(&object, true), Some(theirs));
+    }
+
+    #[test]
+    fn what_people_have_in_a_namespace_is_told_from_the_rest() {
+        let id = |kind: &str, name: &str| manifest(kind, name).id;
+        for (kind, name, has_owner, expected) in [
+            ("ConfigMap", "kube-root-ca.crt", false, true),
+            ("ConfigMap", "mine", false, false),
+            ("Pod", "of-a-set", true, true),
+            ("Pod", "bare", false, false),
+            ("UpgradeConfig", "mine", false, false),
+            ("Lease", "l", false, true),
+            ("Job", "version-4", false, false),
+        ] {
+            assert_eq!(
+                is_of_every_namespace(&id(kind, name), has_owner),
+                expected,
+                "{kind} {name}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_restored_stays_in_its_place_and_its_programs_end() {
+        let record = record();
+        let of = |name: &str| {
+            record
+                .objects
+                .iter()
+                .find(|it| it.name == name)
+                .unwrap()
+                .id()
+        };
+        let adopted = BTreeSet::from([of("s"), of("d")]);
+        let plan = RemovalPlan::new(&record, &adopted, false);
+        assert_eq!(names(&plan.workloads), ["d"]);
+        assert_eq!(names(&plan.others), [""; 0]);
     }
 
     #[test]

@@ -112,6 +112,17 @@ impl Env {
         .await
     }
 
+    /// Stops a host, until its node is not Ready.
+    pub(crate) async fn stop(&mut self, node: &str) -> Result<()> {
+        self.cluster.host_mut(node)?.stop()?;
+        self.until_ready(node, false).await
+    }
+
+    pub(crate) async fn start_again(&mut self, node: &str) -> Result<()> {
+        self.cluster.host_mut(node)?.start()?;
+        self.until_ready(node, true).await
+    }
+
     async fn until_ready(&self, node: &str, expected: bool) -> Result<()> {
         until(
             &format!("node {node} Ready: {expected}"),
@@ -224,8 +235,7 @@ async fn taken_off_while_away(env: &mut Env, nodes: &[String]) -> Result<Vec<Str
         .cloned()
         .collect();
     for node in &away {
-        env.cluster.host_mut(node)?.stop()?;
-        env.until_ready(node, false).await?;
+        env.stop(node).await?;
     }
     let before = env.kubectl(&["get", "namespaces", "--output=name"])?;
     ensure!(
@@ -257,8 +267,7 @@ async fn taken_off_while_away(env: &mut Env, nodes: &[String]) -> Result<Vec<Str
 
 async fn taken_off_once_back(env: &mut Env, nodes: &[String], away: &[String]) -> Result<()> {
     for node in away {
-        env.cluster.host_mut(node)?.start()?;
-        env.until_ready(node, true).await?;
+        env.start_again(node).await?;
     }
     let removed = env.slipway(&["uninstall"])?;
     removed.expect(

@@ -103,13 +103,18 @@ fn every_alert_links_a_page_with_what_is_explained() {
     ];
     let page = PAGE.split_whitespace().collect::<Vec<_>>().join(" ");
     let mut deployed = BTreeSet::new();
-    for alert in FILES.iter().flat_map(|file| file.split("- alert: ").skip(1)) {
+    for alert in FILES
+        .iter()
+        .flat_map(|file| file.split("- alert: ").skip(1))
+    {
         let (name, rest) = alert.split_once('\n').unwrap();
         deployed.insert(name);
         let link = format!("/guides/alerts.html#{}\n", name.to_lowercase());
         assert!(rest.contains(&link), "{name} does not link its section");
         let found = find(name).into_iter();
-        let found: Vec<_> = found.filter(|it| it.place.starts_with("alert of ")).collect();
+        let found: Vec<_> = found
+            .filter(|it| it.place.starts_with("alert of "))
+            .collect();
         let [one] = found[..] else {
             panic!("{name} has {} explanations", found.len());
         };

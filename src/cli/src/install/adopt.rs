@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::ensure;
-use install::adoption::{VERSION_OPERATOR, overrides};
+use install::adoption::{Adoption, VERSION_OPERATOR, absent, overrides};
 use install::component::InstallComponent;
 use install::order;
 use install::plan::InstallPlan;
@@ -14,11 +14,12 @@ use install::record::{InstallRecord, RecordedObject};
 use release::manifest::{Manifest, ObjectId};
 use serde_json::Value;
 
+use super::programs;
 use super::requests::InstallRequests;
 use crate::output::print;
 
-/// How long a workload of OpenShift's operators may take until it is gone: its pods have grace.
-const GONE_LIMIT: std::time::Duration = std::time::Duration::from_mins(11);
+/// How long an object may take until it is gone.
+const GONE_LIMIT: std::time::Duration = std::time::Duration::from_mins(2);
 
 /// Stores what is taken over, has OpenShift's version operator leave it alone, and removes what
 /// cannot be changed into ours.
@@ -44,12 +45,13 @@ pub(super) async fn take_over(
         .await?
         .is_some();
     let replaces_operator = plan.replaced.contains(&version_operator());
+    let adoption = requests.adoption().await?.unwrap_or_default();
     let new = if has_operator && !replaces_operator {
-        overrides(wanted.iter().map(|it| &it.id))
+        let present = requests.overrides().await?;
+        absent(&present, overrides(wanted.iter().map(|it| &it.id)))
     } else {
         Vec::new()
     };
-    let adoption = requests.adoption().await?.unwrap_or_default();
     let adoption = adoption.with(&objects, new);
     requests.put_adoption(&adoption).await?;
     requests.change_overrides(&adoption.overrides, &[]).await?;
@@ -64,18 +66,21 @@ pub(super) async fn take_over(
             was_there: true,
         })
         .collect();
-    for object in &replaced {
+    let (workloads, others): (Vec<_>, Vec<_>) = replaced
+        .into_iter()
+        .partition(|it| order::is_workload(&it.id()));
+    programs::end(requests, &workloads, "took over").await?;
+    for object in &others {
         if requests.remove(object).await? {
             print(format!("took over {}\n", object.id()))?;
         }
     }
-    let left = requests.until_gone(&replaced, GONE_LIMIT).await?;
+    let left = requests.until_gone(&others, GONE_LIMIT).await?;
+    let first = left.first().map(|it| it.id().to_string());
     ensure!(
         left.is_empty(),
         "{} is not gone after {} s",
-        left.first()
-            .map(|it| it.id().to_string())
-            .unwrap_or_default(),
+        first.unwrap_or_default(),
         GONE_LIMIT.as_secs()
     );
     Ok(())
@@ -97,20 +102,16 @@ pub(super) async fn hand_over(
     Ok(())
 }
 
-/// Restores what was taken over: objects as they were, and overrides away.
-pub(super) async fn restore(requests: &InstallRequests) -> anyhow::Result<()> {
-    let Some(adoption) = requests.adoption().await? else {
-        return Ok(());
-    };
+/// Restores what was taken over: objects as they were, and overrides away. What was stored of it
+/// stays until [`InstallRequests::delete_adoption`].
+pub(super) async fn restore(requests: &InstallRequests, adoption: &Adoption) -> anyhow::Result<()> {
     for object in &adoption.objects {
         requests.restore(object).await?;
         if let Some(id) = install::adoption::id(object) {
             print(format!("restored {id}\n"))?;
         }
     }
-    requests.change_overrides(&[], &adoption.overrides).await?;
-    requests.delete_adoption().await?;
-    Ok(())
+    requests.change_overrides(&[], &adoption.overrides).await
 }
 
 fn version_operator() -> ObjectId {

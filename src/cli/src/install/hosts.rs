@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use anyhow::ensure;
 use api::machineconfiguration::label;
 use cluster::path;
 use cluster::wire::{self, RequestBody};
@@ -23,6 +24,9 @@ const CONCURRENCY: usize = 8;
 
 /// Nodes that pull the image at once.
 const WAVE: usize = 200;
+
+/// When pods that have not ended are given up.
+const GIVE_UP_AFTER: Duration = Duration::from_secs(20);
 
 /// How long the namespace may take to go.
 const GONE_LIMIT: Duration = Duration::from_mins(2);
@@ -65,7 +69,7 @@ pub(super) async fn run(
     verb: HostVerb,
     nodes: &[&SeenNode],
     image: &str,
-) -> Result<BTreeMap<String, HostPodEnd>, Error> {
+) -> anyhow::Result<BTreeMap<String, HostPodEnd>> {
     if nodes.is_empty() {
         return Ok(BTreeMap::new());
     }
@@ -155,20 +159,40 @@ async fn make_namespace(requests: &InstallRequests) -> Result<(), Error> {
 }
 
 /// Removes the pods and their namespace, and waits until it is gone. Pods of nodes that do not
-/// respond would stay: they are given up.
-async fn clear(requests: &InstallRequests) -> Result<(), Error> {
+/// respond are given up after a while.
+pub(super) async fn clear(requests: &InstallRequests) -> anyhow::Result<()> {
     let namespace = path::object::<Namespace>(NAMESPACE);
     if requests.access.find::<Value>(&namespace).await?.is_none() {
         return Ok(());
     }
+    delete_pods(requests, 1).await?;
+    requests.delete(&namespace).await?;
+    let began = Instant::now();
+    let mut is_given_up = false;
+    while requests.access.find::<Value>(&namespace).await?.is_some() {
+        if began.elapsed() > GIVE_UP_AFTER && !is_given_up {
+            is_given_up = true;
+            delete_pods(requests, 0).await?;
+        }
+        ensure!(
+            began.elapsed() < GONE_LIMIT,
+            "namespace {NAMESPACE} is not gone after {} s: see what is left in it",
+            GONE_LIMIT.as_secs()
+        );
+        sleep(PACE / 4).await;
+    }
+    Ok(())
+}
+
+async fn delete_pods(requests: &InstallRequests, grace_secs: u8) -> Result<(), Error> {
     let pods = path::namespace::<Pod>(NAMESPACE);
     for pod in requests.list(&pods).await? {
         let name = pod.pointer("/metadata/name").and_then(Value::as_str);
         let Some(name) = name else { continue };
         let is_over = host_pod::end_of(&pod) != HostPodEnd::Runs;
+        let grace_secs = if is_over { 0 } else { grace_secs };
         let options = json!({
-            "apiVersion": "v1", "kind": "DeleteOptions",
-            "gracePeriodSeconds": u8::from(!is_over),
+            "apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": grace_secs,
         });
         let path = format!("{pods}/{name}");
         let body = RequestBody::Object(&options);
@@ -178,11 +202,6 @@ async fn clear(requests: &InstallRequests) -> Result<(), Error> {
             .await;
         wire::found(deleted)?;
     }
-    requests.delete(&namespace).await?;
-    let deadline = Instant::now() + GONE_LIMIT;
-    while requests.access.find::<Value>(&namespace).await?.is_some() && Instant::now() < deadline {
-        sleep(PACE / 4).await;
-    }
     Ok(())
 }
 
@@ -191,4 +210,41 @@ pub(super) fn has_daemon(node: &SeenNode) -> bool {
     let system = node.object.pointer("/metadata/labels");
     let system = system.and_then(|labels| labels.get(label::OS)?.as_str());
     system.is_none_or(|system| system == "linux")
+}
+
+/// How many nodes are not Ready of those that a workload selects by their labels.
+pub(super) fn away(nodes: &[SeenNode], workload: &Value) -> u64 {
+    let selector = workload.pointer("/spec/template/spec/nodeSelector");
+    let selector = selector.and_then(Value::as_object);
+    let selects = |node: &&SeenNode| {
+        let labels = node.object.pointer("/metadata/labels");
+        let mut wanted = selector.into_iter().flatten();
+        wanted.all(|(key, value)| labels.and_then(|labels| labels.get(key)) == Some(value))
+    };
+    let away = nodes.iter().filter(|it| !it.is_ready).filter(selects);
+    away.map(|_| 1).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_nodes_that_a_workload_selects_are_away_for_it() {
+        let node = |is_ready, labels: Value| SeenNode {
+            name: String::new(),
+            is_ready,
+            object: json!({ "metadata": { "labels": labels } }),
+        };
+        let nodes = [
+            node(false, json!({ "role": "worker" })),
+            node(false, json!({ "role": "master" })),
+            node(true, json!({ "role": "master" })),
+            node(false, Value::Null),
+        ];
+        let with = |selector: Value| json!({ "spec": { "template": { "spec": { "nodeSelector": selector } } } });
+        assert_eq!(away(&nodes, &with(json!({ "role": "master" }))), 1);
+        assert_eq!(away(&nodes, &with(Value::Null)), 3);
+        assert_eq!(away(&nodes, &json!({})), 3);
+    }
 }

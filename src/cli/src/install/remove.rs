@@ -8,17 +8,17 @@ use std::time::Duration;
 
 use anyhow::{bail, ensure};
 use cluster::apply::Ownership;
-use cluster::path;
 use cluster::wire::{self, RequestBody};
+use cluster::{discovery, list, path};
 use http::Method;
-use install::component::InstallComponent;
+use install::adoption::Adoption;
 use install::host_pod::{HostPodEnd, HostVerb, LIMIT_SECS};
-use install::record::{InstallRecord, RecordedObject};
+use install::record::{InstallRecord, InstallStage, RecordedObject};
 use install::removal::{
     KeptObject, RemovalPlan, busy_nodes, clean_node, is_of_every_namespace, keeps_namespace,
     without_own_finalizers,
 };
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::Node;
 use node_update::host_report::HostRemoval;
 use release::manifest::ObjectId;
 use serde::Serialize;
@@ -27,25 +27,13 @@ use serde_json::{Value, json};
 use super::adopt;
 use super::arguments::UninstallArgs;
 use super::hosts::{self, SeenNode};
+use super::programs;
 use super::requests::InstallRequests;
 use crate::failure::Ending;
 use crate::output::{print, show, warn};
 
 /// How long programs may take until they are gone, and objects and namespaces after them.
 const GONE_LIMIT: Duration = Duration::from_mins(11);
-
-/// Kinds of which people and other programs may have objects in a namespace: API version, plural
-/// and kind.
-const KINDS: [(&str, &str, &str); 8] = [
-    ("v1", "configmaps", "ConfigMap"),
-    ("v1", "secrets", "Secret"),
-    ("v1", "services", "Service"),
-    ("v1", "serviceaccounts", "ServiceAccount"),
-    ("v1", "persistentvolumeclaims", "PersistentVolumeClaim"),
-    ("apps/v1", "deployments", "Deployment"),
-    ("apps/v1", "daemonsets", "DaemonSet"),
-    ("apps/v1", "statefulsets", "StatefulSet"),
-];
 
 /// API version of the kinds of pools and nodes.
 const MACHINE_CONFIG: &str = "machineconfiguration.openshift.io/v1";
@@ -109,10 +97,13 @@ impl RemovalView {
 
 pub(crate) async fn run(arguments: UninstallArgs) -> anyhow::Result<Ending> {
     let requests = InstallRequests::new(arguments.cluster.access()?, Ownership::Respect);
+    let adoption = requests.adoption().await?;
     let Some(record) = requests.record().await? else {
-        bail!("slipway install has installed nothing on this cluster");
+        return undo_adoption(&requests, adoption, arguments.check).await;
     };
-    let plan = RemovalPlan::new(&record, arguments.purge);
+    let adopted = adoption.as_ref().map(Adoption::ids).unwrap_or_default();
+    let purges = arguments.purge;
+    let plan = RemovalPlan::new(&record, &adopted, purges);
     let view = RemovalView::new(&record, &plan);
     show(arguments.cluster.output, &view, || view.text())?;
     let nodes = if record.host_image.is_empty() {
@@ -120,32 +111,37 @@ pub(crate) async fn run(arguments: UninstallArgs) -> anyhow::Result<Ending> {
     } else {
         hosts::nodes(&requests).await?
     };
-    let objects: Vec<_> = nodes.iter().map(|it| it.object.clone()).collect();
-    let busy = busy_nodes(&objects);
-    ensure!(
-        busy.is_empty(),
-        "nothing was removed: an update is under way on {}: let it end first (slipway node NAME)",
-        busy.join(", ")
-    );
+    if record.stage != InstallStage::Removing {
+        refuse_busy(&nodes)?;
+    }
     if arguments.check {
         return Ok(Ending::Done);
     }
     let record = record.removing(&[]);
     requests.put_record(&record).await?;
     remove_all(&requests, &plan.guards).await?;
-    remove_all(&requests, &plan.workloads).await?;
-    let (record, dirty) = clean_hosts(&requests, record, &nodes, arguments.purge).await?;
-    // What is restored stays in its place meanwhile: others may use it.
-    let adopted = requests.adoption().await?.unwrap_or_default().ids();
-    take_finalizers(&requests).await?;
-    // OpenShift's operators make objects of the same names.
-    if adopted.is_empty() && record.components.contains(&InstallComponent::MachineConfig) {
-        remove_made(&requests).await?;
+    programs::end(&requests, &plan.workloads, "removed").await?;
+    // What a node runs is OpenShift's to know, where it goes on.
+    let takes_all = purges && adoption.is_none();
+    let (record, dirty) = clean_hosts(&requests, record, &nodes, takes_all).await?;
+    // Of a removal that only waits for hosts the cluster's part is done.
+    if record.has_daemon() {
+        take_finalizers(&requests, adoption.is_some()).await?;
+        // OpenShift's operators make objects of the same names.
+        if adoption.is_none() {
+            remove_made(&requests).await?;
+        }
     }
-    let others = plan.others.iter().filter(|it| !adopted.contains(&it.id()));
-    remove_all(&requests, &others.cloned().collect::<Vec<_>>()).await?;
-    adopt::restore(&requests).await?;
-    remove_namespaces(&requests, &record, &plan.namespaces).await?;
+    remove_all(&requests, &plan.others).await?;
+    if let Some(adoption) = &adoption {
+        adopt::restore(&requests, adoption).await?;
+    }
+    // From here on a removal that goes on leaves alone what was restored.
+    let own: Vec<ObjectId> = record.objects.iter().map(RecordedObject::id).collect();
+    let record = record.reduced(&plan.namespaces);
+    requests.put_record(&record).await?;
+    requests.delete_adoption().await?;
+    remove_namespaces(&requests, &own, &plan.namespaces).await?;
     if !dirty.is_empty() && !arguments.leave_hosts {
         for (node, why) in &dirty {
             warn(&format!("the host of node {node} is as it was: {why}"));
@@ -156,9 +152,44 @@ pub(crate) async fn run(arguments: UninstallArgs) -> anyhow::Result<Ending> {
         )?;
         return Ok(Ending::NeedsAttention);
     }
+    for node in nodes.iter().filter(|it| dirty.contains_key(&it.name)) {
+        take_marks(&requests, node, takes_all).await?;
+    }
+    hosts::clear(&requests).await?;
     requests.delete_record().await?;
     print(format!("slipway {} is removed\n", record.version))?;
     Ok(Ending::Done)
+}
+
+/// Without a record: restores what an adoption had taken over when it was interrupted.
+async fn undo_adoption(
+    requests: &InstallRequests,
+    adoption: Option<Adoption>,
+    checks: bool,
+) -> anyhow::Result<Ending> {
+    let Some(adoption) = adoption else {
+        bail!("slipway install has installed nothing on this cluster");
+    };
+    let count = adoption.objects.len();
+    print(format!(
+        "an adoption was interrupted: {count} objects are restored\n"
+    ))?;
+    if !checks {
+        adopt::restore(requests, &adoption).await?;
+        requests.delete_adoption().await?;
+    }
+    Ok(Ending::Done)
+}
+
+fn refuse_busy(nodes: &[SeenNode]) -> anyhow::Result<()> {
+    let objects: Vec<_> = nodes.iter().map(|it| it.object.clone()).collect();
+    let busy = busy_nodes(&objects);
+    ensure!(
+        busy.is_empty(),
+        "nothing was removed: an update is under way on {}: let it end first (slipway node NAME)",
+        busy.join(", ")
+    );
+    Ok(())
 }
 
 /// Removes objects and waits until they are gone.
@@ -191,7 +222,6 @@ async fn clean_hosts(
     let is_left = |node: &&SeenNode| !record.clean.contains(&node.name) && hosts::has_daemon(node);
     let left: Vec<_> = nodes.iter().filter(is_left).collect();
     let ready: Vec<_> = left.iter().filter(|it| it.is_ready).copied().collect();
-    until_daemons_ended(requests, &record).await?;
     let ends = hosts::run(requests, HostVerb::Remove, &ready, &record.host_image).await?;
     let mut dirty = BTreeMap::new();
     let mut clean = Vec::new();
@@ -218,39 +248,6 @@ async fn clean_hosts(
     let record = record.removing(&clean);
     requests.put_record(&record).await?;
     Ok((record, dirty))
-}
-
-/// Waits until no daemon runs on a node that is Ready: it would put back what is taken away.
-async fn until_daemons_ended(
-    requests: &InstallRequests,
-    record: &InstallRecord,
-) -> anyhow::Result<()> {
-    let is_daemon = |it: &&RecordedObject| it.kind == "DaemonSet";
-    let Some(daemons) = record.objects.iter().find(is_daemon) else {
-        return Ok(());
-    };
-    let label = wire::escape(&format!("k8s-app={}", daemons.name));
-    let pods = path::namespace::<Pod>(&daemons.namespace);
-    let path = format!("{pods}?labelSelector={label}");
-    let deadline = tokio::time::Instant::now() + GONE_LIMIT;
-    loop {
-        let ready: Vec<_> = hosts::nodes(requests).await?;
-        let pods = requests.list(&path).await?;
-        let on = |pod: &Value| {
-            let node = pod.pointer("/spec/nodeName")?.as_str()?;
-            ready.iter().find(|it| it.is_ready && it.name == node)
-        };
-        let Some(node) = pods.iter().find_map(on) else {
-            return Ok(());
-        };
-        ensure!(
-            tokio::time::Instant::now() < deadline,
-            "the daemon on node {} has not ended after {} s",
-            node.name,
-            GONE_LIMIT.as_secs()
-        );
-        tokio::time::sleep(Duration::from_millis(500)).await;
-    }
 }
 
 /// Takes our marks off a Node, as it is now.
@@ -284,12 +281,13 @@ async fn take_marks(
     )
 }
 
-/// Takes finalizers of the programs off objects of people.
-async fn take_finalizers(requests: &InstallRequests) -> anyhow::Result<()> {
+/// Takes finalizers of the programs off objects of people; `returns` says that OpenShift's operators
+/// go on.
+async fn take_finalizers(requests: &InstallRequests, returns: bool) -> anyhow::Result<()> {
     for (api_version, plural) in FINALIZED {
         let all = path::untyped(api_version, None, plural);
         for object in listed(requests, &all).await? {
-            let Some(finalizers) = without_own_finalizers(&object) else {
+            let Some(finalizers) = without_own_finalizers(&object, returns) else {
                 continue;
             };
             let text = |pointer| object.pointer(pointer).and_then(Value::as_str);
@@ -340,26 +338,32 @@ async fn listed(requests: &InstallRequests, path: &str) -> anyhow::Result<Vec<Va
 /// Removes the namespaces without objects of others; says why others stay.
 async fn remove_namespaces(
     requests: &InstallRequests,
-    record: &InstallRecord,
+    own: &[ObjectId],
     namespaces: &[RecordedObject],
 ) -> anyhow::Result<()> {
-    let own: Vec<ObjectId> = record.objects.iter().map(RecordedObject::id).collect();
+    if namespaces.is_empty() {
+        return Ok(());
+    }
+    let kinds = discovery::namespaced_kinds(&requests.access).await?;
     let mut gone = Vec::new();
     for namespace in namespaces {
         let mut others = Vec::new();
-        for (api_version, plural, kind) in KINDS {
-            let path = path::untyped(api_version, Some(&namespace.name), plural);
-            for object in listed(requests, &path).await? {
-                let name = object.pointer("/metadata/name").and_then(Value::as_str);
+        for kind in &kinds {
+            let path = path::untyped(&kind.api_version, Some(&namespace.name), &kind.plural);
+            for head in list::heads(&requests.access, &path).await? {
                 let id = RecordedObject {
-                    api_version: api_version.to_owned(),
-                    kind: kind.to_owned(),
+                    api_version: kind.api_version.clone(),
+                    kind: kind.kind.clone(),
                     namespace: namespace.name.clone(),
-                    name: name.unwrap_or_default().to_owned(),
+                    name: head.name,
                     was_there: false,
                 }
                 .id();
-                if !own.contains(&id) && !is_of_every_namespace(&id) {
+                let has_owner = head
+                    .owner_references
+                    .as_array()
+                    .is_some_and(|it| !it.is_empty());
+                if !own.contains(&id) && !is_of_every_namespace(&id, has_owner) {
                     others.push(id.to_string());
                 }
             }

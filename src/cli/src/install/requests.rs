@@ -13,6 +13,7 @@ use cluster::{discovery, path, review};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use http::Method;
 use install::adoption::{self, Adoption, AdoptionError, Override};
+use install::order;
 use install::record::{CONFIG_MAP, InstallRecord, KEY, RecordError, RecordedObject};
 use install::rival::{Rival, Suspect};
 use install::survey::{GROUPS, PROVIDED, Provided, ProvidedKind, Rehearsed, ServedGroup, brought};
@@ -119,6 +120,14 @@ impl InstallRequests {
         Ok(())
     }
 
+    /// The overrides of ClusterVersion; null without any.
+    pub(super) async fn overrides(&self) -> Result<Value, Error> {
+        let path = path::object::<ClusterVersion>("version");
+        let version: Option<Value> = self.access.find(&path).await?;
+        let overrides = version.and_then(|it| it.pointer("/spec/overrides").cloned());
+        Ok(overrides.unwrap_or(Value::Null))
+    }
+
     /// Changes the overrides of ClusterVersion, where there is one.
     pub(super) async fn change_overrides(
         &self,
@@ -126,9 +135,9 @@ impl InstallRequests {
         remove: &[Override],
     ) -> anyhow::Result<()> {
         const TRIES: u32 = 20;
-        let path = path::object::<ClusterVersion>("version");
+        let at = path::object::<ClusterVersion>("version");
         for _ in 0..TRIES {
-            let Some(version) = self.access.find::<Value>(&path).await? else {
+            let Some(version) = self.access.find::<Value>(&at).await? else {
                 return Ok(());
             };
             let present = version.pointer("/spec/overrides").unwrap_or(&Value::Null);
@@ -140,7 +149,7 @@ impl InstallRequests {
                 "metadata": { "resourceVersion": read }, "spec": { "overrides": merged },
             });
             let body = RequestBody::MergePatch(&patch);
-            let sent = self.access.send::<Value>(Method::PATCH, &path, body).await;
+            let sent = self.access.send::<Value>(Method::PATCH, &at, body).await;
             // The version operator writes often.
             if wire::unless_conflict(sent)?.is_some() {
                 return Ok(());
@@ -161,7 +170,7 @@ impl InstallRequests {
             .and_then(Value::as_str)
             .unwrap_or_default();
         let Some(path) = self.path(&id, api_version).await? else {
-            return Ok(());
+            anyhow::bail!("cannot restore {id}: the API server does not serve its kind");
         };
         let body = RequestBody::Object(was);
         let Some(present) = self.access.find::<Value>(&path).await? else {
@@ -276,9 +285,14 @@ impl InstallRequests {
         }
         let mut asked = Vec::new();
         for (version, kind, namespace) in kinds {
-            // A kind that is not served yet has no plural; who may define kinds may use them.
-            let Ok(served) = self.applier.find(&version, &kind).await else {
-                continue;
+            let served = match self.applier.find(&version, &kind).await {
+                Ok(served) => served,
+                // A kind that is not served yet has no plural; who may define kinds may use them.
+                Err(apply::Error::Discover {
+                    source: discovery::Error::NotServed { .. },
+                    ..
+                }) => continue,
+                Err(error) => return Err(error.into()),
             };
             let group = version.split_once('/').map_or("", |(group, _)| group);
             let all = served.all();
@@ -333,6 +347,9 @@ impl InstallRequests {
             let is_new = kinds.contains(&(id.group.as_str(), id.kind.as_str()));
             let is_inside = namespaces.contains(id.namespace.as_str());
             async move {
+                if let Some(done) = self.created_before(manifest).await {
+                    return (id.clone(), done);
+                }
                 let said = self
                     .applier
                     .rehearse(&manifest.object, self.ownership)
@@ -345,7 +362,10 @@ impl InstallRequests {
                         Rehearsed::Conflicts(conflicts.iter().map(ToString::to_string).collect())
                     }
                     // A newer definition may allow what the one that is there does not.
-                    Err(apply::Error::Discover { .. }) if is_new => Rehearsed::Later,
+                    Err(apply::Error::Discover {
+                        source: discovery::Error::NotServed { .. },
+                        ..
+                    }) if is_new => Rehearsed::Later,
                     Err(apply::Error::Request { source, .. })
                         if is_new && source.code() == Some(400)
                             || is_inside && source.is_not_found() =>
@@ -363,8 +383,25 @@ impl InstallRequests {
             .await)
     }
 
+    /// What is said of an object that is created only, and is there: an administrator's changes of
+    /// it stay.
+    async fn created_before(&self, manifest: &Manifest) -> Option<Rehearsed> {
+        if !is_create_only(&manifest.object) {
+            return None;
+        }
+        let version = manifest.full_api_version();
+        match self.find(&manifest.id, &version).await {
+            Ok(found) => found.map(|_| Rehearsed::Keep),
+            Err(error) => Some(Rehearsed::Refused(Chain(&error).to_string())),
+        }
+    }
+
     /// Applies an object; tries again while its kind or its admission is on its way.
     pub(super) async fn apply(&self, manifest: &Manifest) -> Result<ApplyOutcome, Error> {
+        let version = manifest.full_api_version();
+        if is_create_only(&manifest.object) && self.find(&manifest.id, &version).await?.is_some() {
+            return Ok(ApplyOutcome::Unchanged);
+        }
         let mut tries = 0;
         loop {
             match self.applier.apply(&manifest.object, self.ownership).await {
@@ -378,25 +415,27 @@ impl InstallRequests {
         }
     }
 
-    /// Which namespaces and definitions of these objects are there.
-    pub(super) async fn there(&self, objects: &[Manifest]) -> Result<BTreeSet<ObjectId>, Error> {
-        let is_shared = |it: &&Manifest| {
-            matches!(
-                it.id.kind.as_str(),
-                "Namespace" | "CustomResourceDefinition"
-            )
-        };
-        let mut there = BTreeSet::new();
-        for object in objects.iter().filter(is_shared) {
-            if self
-                .find(&object.id, &object.full_api_version())
-                .await?
-                .is_some()
-            {
-                there.insert(object.id.clone());
-            }
-        }
-        Ok(there)
+    /// Which of these objects are there by others. Where Slipway runs already, by whatever it was
+    /// applied, only namespaces and definitions may be; of these a former installation's own are
+    /// not.
+    pub(super) async fn there(
+        &self,
+        objects: &[Manifest],
+        has_slipway: bool,
+    ) -> Result<BTreeSet<ObjectId>, Error> {
+        let of_others =
+            |it: &&Manifest| !has_slipway || order::is_shared(&it.id) || is_create_only(&it.object);
+        let looks = objects.iter().filter(of_others).map(|it| async move {
+            let object = self.find(&it.id, &it.full_api_version()).await?;
+            let is_own = object
+                .as_ref()
+                .is_some_and(|object| !has_other_manager(object));
+            let is_there = object.is_some() && !(is_own && order::is_shared(&it.id));
+            Ok::<_, Error>(is_there.then(|| it.id.clone()))
+        });
+        let looks = stream::iter(looks.collect::<Vec<_>>()).buffer_unordered(CONCURRENCY);
+        let there: Vec<Option<ObjectId>> = looks.try_collect().await?;
+        Ok(there.into_iter().flatten().collect())
     }
 
     /// An object as it is; nothing where it, or its kind, is not there.
@@ -477,6 +516,23 @@ impl InstallRequests {
         let Items { items } = self.access.get(path).await?;
         Ok(items.unwrap_or_default())
     }
+}
+
+/// Whether an object is only made where it is not there.
+fn is_create_only(object: &Value) -> bool {
+    let annotations = object.pointer("/metadata/annotations");
+    let value = annotations.and_then(|all| all.get("release.openshift.io/create-only"));
+    value.is_some_and(|value| value == "true")
+}
+
+/// Whether another than an installation of ours has fields of an object; reports of its state do
+/// not count.
+fn has_other_manager(object: &Value) -> bool {
+    let managers = object
+        .pointer("/metadata/managedFields")
+        .and_then(Value::as_array);
+    let mut managers = managers.into_iter().flatten();
+    managers.any(|it| it["manager"] != MANAGER && it["subresource"].as_str().is_none())
 }
 
 fn adoption_path() -> String {
