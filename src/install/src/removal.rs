@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_people_have_in_a_namespace_is_told_from_the_rest() {
+    fn objects_of_people_in_a_namespace_are_found() {
         let id = |kind: &str, name: &str| manifest(kind, name).id;
         for (kind, name, has_owner, expected) in [
             ("ConfigMap", "kube-root-ca.crt", false, true),

@@ -117,7 +117,7 @@ pub(super) const WORDS: &[Explanation] = &[
         "No metrics of the version operator were read for 10 minutes. The cluster is \
          neither updated nor kept at its release; workloads go on.",
         "Read the pods and events of namespace openshift-cluster-version. With the pod \
-         well, look at the certificate and network of its metrics.",
+         well, check the certificate and network of its metrics.",
     ),
     of(
         "CannotRetrieveUpdates",

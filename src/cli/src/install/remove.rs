@@ -281,8 +281,8 @@ async fn take_marks(
     )
 }
 
-/// Takes finalizers of the programs off objects of people; `returns` says that OpenShift's operators
-/// go on.
+/// Takes finalizers of the programs off objects of people; `returns` is whether OpenShift's
+/// operators go on.
 async fn take_finalizers(requests: &InstallRequests, returns: bool) -> anyhow::Result<()> {
     for (api_version, plural) in FINALIZED {
         let all = path::untyped(api_version, None, plural);
