@@ -59,7 +59,14 @@ impl Scene {
         ensure!(made(&self.server)? == before);
 
         // Both places of the operator's pod name the release.
-        let printed = self.install(&["--render", "--release", &digest])?;
+        let printed = self.server.slipway(&[
+            "install",
+            "--render",
+            "--manifests",
+            &self.manifests,
+            "--release",
+            &digest,
+        ])?;
         printed.expect(
             0,
             &[

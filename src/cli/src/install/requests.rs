@@ -427,9 +427,7 @@ impl InstallRequests {
             |it: &&Manifest| !has_slipway || order::is_shared(&it.id) || is_create_only(&it.object);
         let looks = objects.iter().filter(of_others).map(|it| async move {
             let object = self.find(&it.id, &it.full_api_version()).await?;
-            let is_own = object
-                .as_ref()
-                .is_some_and(|object| !has_other_manager(object));
+            let is_own = object.as_ref().is_some_and(is_own_alone);
             let is_there = object.is_some() && !(is_own && order::is_shared(&it.id));
             Ok::<_, Error>(is_there.then(|| it.id.clone()))
         });
@@ -525,14 +523,13 @@ fn is_create_only(object: &Value) -> bool {
     value.is_some_and(|value| value == "true")
 }
 
-/// Whether another than an installation of ours has fields of an object; reports of its state do
-/// not count.
-fn has_other_manager(object: &Value) -> bool {
-    let managers = object
-        .pointer("/metadata/managedFields")
-        .and_then(Value::as_array);
-    let mut managers = managers.into_iter().flatten();
-    managers.any(|it| it["manager"] != MANAGER && it["subresource"].as_str().is_none())
+/// Whether only an installation of ours has fields of an object; reports of its state do not count.
+fn is_own_alone(object: &Value) -> bool {
+    let managers = object.pointer("/metadata/managedFields");
+    let managers = managers.and_then(Value::as_array).into_iter().flatten();
+    let of_content = managers.filter(|it| it["subresource"].as_str().is_none());
+    let mut names = of_content.map(|it| it["manager"].as_str()).peekable();
+    names.peek().is_some() && names.all(|name| name == Some(MANAGER))
 }
 
 fn adoption_path() -> String {
