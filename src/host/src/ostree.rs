@@ -12,6 +12,7 @@ mod freeze;
 mod image;
 mod index;
 mod label;
+mod layer;
 mod listing;
 mod namespace;
 mod origin;

@@ -16,6 +16,7 @@ use tokio::runtime::Runtime;
 use tracing::info;
 
 use super::image::{Fetched, Opened, close};
+use super::layer;
 use super::refs::{self, fetch_error};
 use super::{
     Deployments, Error, ErrorContext as _, FetchCause, Result, bootable, index, repository, room,
@@ -199,9 +200,7 @@ impl Fetcher<'_> {
         if !is_native {
             return repository::pull(repo, image, opened, &self.scratch).await;
         }
-        let is_relayed = self.is_limited || has_tail(&opened.manifest);
-        close(opened, image).await?;
-        self.pull_native(repo, image, is_relayed).await
+        self.pull_native(repo, image, opened).await
     }
 
     async fn open(&self, image: &str) -> Result<Opened> {
@@ -235,8 +234,9 @@ impl Fetcher<'_> {
         &self,
         repo: &ostree::Repo,
         image: &str,
-        is_relayed: bool,
+        opened: Opened,
     ) -> Result<Fetched> {
+        let is_relayed = self.is_limited || has_tail(&opened.manifest);
         let failed = |error: Box<dyn std::error::Error + Send + Sync>| fetch_error(image, error);
         let reference = OstreeImageReference {
             // skopeo applies the policy, or the caller where skopeo is too old.
@@ -252,11 +252,18 @@ impl Fetcher<'_> {
             .await
             .map_err(|error| failed(error.into()))?;
         let (state, fetched_bytes) = match prepared {
-            PrepareResult::AlreadyPresent(state) => (state, 0),
-            PrepareResult::Ready(import) => {
+            PrepareResult::AlreadyPresent(state) => {
+                close(opened, image).await?;
+                (state, 0)
+            }
+            PrepareResult::Ready(mut import) => {
                 let missing = import.all_layers().filter(|layer| layer.commit.is_none());
                 let bytes = missing.map(|layer| layer.layer().size()).sum();
                 self.check_room(image, bytes)?;
+                layer::import(repo, &opened, &mut import)
+                    .await
+                    .map_err(failed)?;
+                close(opened, image).await?;
                 let state = importer
                     .import(import)
                     .await

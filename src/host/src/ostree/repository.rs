@@ -5,10 +5,8 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
 
-use flate2::read::MultiGzDecoder;
-use ostree_ext::containers_image_proxy::ImageProxy;
 use ostree_ext::gio::{self, Cancellable};
-use ostree_ext::oci_spec::image::{Descriptor, MediaType};
+use ostree_ext::oci_spec::image::Descriptor;
 use ostree_ext::ostree;
 use ostree_ext::prelude::*;
 use tar::{Archive, EntryType};
@@ -16,7 +14,7 @@ use tokio_util::io::SyncIoBridge;
 
 use super::image::{Fetched, Opened, close};
 use super::refs::fetch_error;
-use super::{Error, ErrorContext as _, Result, room};
+use super::{Error, ErrorContext as _, Result, layer, room};
 
 /// Where the repository is in the image.
 const REPOSITORY: &str = "srv/repo";
@@ -89,29 +87,14 @@ async fn unpack(
     opened: &Opened,
     layer: &Descriptor,
     to: &Path,
-) -> std::result::Result<(), Box<dyn std::error::Error + Send + Sync>> {
-    let proxy: &ImageProxy = &opened.proxy;
-    let kind = layer.media_type();
-    if !matches!(kind, MediaType::ImageLayer | MediaType::ImageLayerGzip) {
-        return Err(format!("a layer is of an unsupported kind: {kind}").into());
-    }
-    let is_compressed = *kind == MediaType::ImageLayerGzip;
-    let (blob, driver) = proxy
-        .get_blob(&opened.image, layer.digest(), layer.size())
-        .await?;
-    let reader = SyncIoBridge::new(blob);
+) -> std::result::Result<(), layer::Cause> {
     let to = to.to_owned();
-    let unpacking = tokio::task::spawn_blocking(move || {
-        if is_compressed {
-            unpack_tar(MultiGzDecoder::new(reader), &to)
-        } else {
-            unpack_tar(reader, &to)
-        }
-    });
-    // Concurrently: the driver ends only when all is read.
-    let (written, read) = tokio::join!(unpacking, driver);
-    written??;
-    Ok(read?)
+    layer::read(opened, layer, async |archive| {
+        let archive = SyncIoBridge::new(archive);
+        let unpacking = tokio::task::spawn_blocking(move || unpack_tar(archive, &to));
+        Ok(unpacking.await??)
+    })
+    .await
 }
 
 /// Writes the files of the repository in a layer, and skips all others.
