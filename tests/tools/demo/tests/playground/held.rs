@@ -3,15 +3,16 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 use testbed::until_blocking;
 
 use crate::expected::Expected;
+use crate::process::{end, hold, printed};
 
 /// How long a thing may take until it shows what it has to: an update of the whole cluster.
 pub(crate) const SHOWN_WITHIN: Duration = Duration::from_mins(10);
@@ -268,35 +269,6 @@ fn is_settled(pool: &Value) -> bool {
         && all == number("updatedMachineCount")
         && all == number("readyMachineCount")
         && all.is_some()
-}
-
-/// Starts a held playground; the exit code, and what was printed.
-pub(crate) fn hold(programs: &Path, out: &Path) -> Result<(Option<i32>, String)> {
-    let output = Command::new(env!("CARGO_BIN_EXE_demo"))
-        .args(["--playground", "--hold", "--programs"])
-        .arg(programs)
-        .arg("--out")
-        .arg(out)
-        .stdin(Stdio::null())
-        .output()
-        .context("cannot run the demo")?;
-    Ok((output.status.code(), printed(&output)))
-}
-
-/// Ends what is held in a folder; what was printed.
-pub(crate) fn end(out: &Path) -> Result<String> {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("end-playground.sh");
-    let output = Command::new(&script).arg(out).output();
-    let output = output.with_context(|| format!("cannot run {}", script.display()))?;
-    if !output.status.success() {
-        bail!("{} fails: {}", script.display(), printed(&output));
-    }
-    Ok(printed(&output))
-}
-
-fn printed(output: &Output) -> String {
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    text(&output.stdout) + &text(&output.stderr)
 }
 
 /// Whether a process is there, and more than an entry that its parent has not read.

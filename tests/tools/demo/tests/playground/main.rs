@@ -4,6 +4,7 @@
 //! - `clients`: what OpenShift's clients ask besides
 //! - `expected`: what each has to show
 //! - `held`: the cluster
+//! - `process`: its start, and its end
 #![expect(
     clippy::disallowed_methods,
     clippy::indexing_slicing,
@@ -13,6 +14,7 @@
 mod clients;
 mod expected;
 mod held;
+mod process;
 #[path = "../../src/playground/things.rs"]
 mod things;
 
@@ -22,7 +24,8 @@ use anyhow::{Context as _, Result, ensure};
 use testbed::{Programs, logs};
 
 use crate::expected::{EXPECTED, Expected, How, Then};
-use crate::held::{Held, end, hold};
+use crate::held::Held;
+use crate::process::{end, hold};
 use crate::things::GROUPS;
 
 #[test]
