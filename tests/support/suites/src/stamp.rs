@@ -182,12 +182,15 @@ impl Inputs {
 /// product's crates, too, of which the words on the wire are judged by literals. Pages are none.
 fn is_input(suite: &Suite, path: &Path) -> bool {
     let is_below = |folder: &&str| path.starts_with(folder);
+    let is_own = suite.own.iter().any(is_below);
     if path.starts_with("tests") {
-        let is_own = suite.own.iter().any(is_below);
         let is_of_another = SUITES.iter().flat_map(|other| other.own).any(is_below);
         return is_own || !is_of_another;
     }
-    path.starts_with("deploy") || path == Path::new("Cargo.lock") || is_linked(suite, path)
+    is_own
+        || path.starts_with("deploy")
+        || path == Path::new("Cargo.lock")
+        || is_linked(suite, path)
 }
 
 /// Crates of the product that the tests themselves call.
@@ -286,6 +289,8 @@ mod tests {
             ("mcd-os", "src/controller/src/lib.rs", false),
             ("mcd-os", "deploy/daemon/rbac.yaml", true),
             ("mcd-os", "docs/architecture.md", false),
+            ("mcd-os", "docs/guides/roll-a-pool.md", false),
+            ("guides", "docs/guides/roll-a-pool.md", true),
             ("mcd-os", "Cargo.lock", true),
         ];
         for (name, path, expected) in cases {

@@ -420,6 +420,20 @@ pub(crate) const SUITES: &[Suite] = &[
         ..SUITE
     },
     Suite {
+        name: "guides",
+        executable: ("demo", "guides"),
+        programs: &PROGRAMS,
+        own: &[
+            "tests/flow/guides",
+            "tests/tools/demo",
+            "docs/guides",
+            "docs/SUMMARY.md",
+        ],
+        when: When::Proof(Part::Hosts),
+        limit_mins: 40,
+        ..SUITE
+    },
+    Suite {
         name: "crash-hosts",
         executable: ("tests", "crash"),
         tests: &["a_killed_host_boots_the_old_state_or_the_target"],
