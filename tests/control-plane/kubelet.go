@@ -8,14 +8,12 @@ import (
 
 	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/spf13/cobra"
-	"go.opentelemetry.io/otel/trace/noop"
 	v1 "k8s.io/api/core/v1"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	feature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/record"
-	criclient "k8s.io/cri-client/pkg"
 	kubeletapp "k8s.io/kubernetes/cmd/kubelet/app"
 	"k8s.io/kubernetes/cmd/kubelet/app/options"
 	"k8s.io/kubernetes/pkg/kubelet"
@@ -180,11 +178,11 @@ func newDependencies(ctx context.Context, o *kubeletOptions, server *options.Kub
 		return nil, fmt.Errorf("cannot make a client for heartbeats: %w", err)
 	}
 
-	runtime, err := criclient.NewRemoteRuntimeService(ctx, o.runtimeEndpoint, 15*time.Second, noop.NewTracerProvider(), false)
+	runtime, err := newRuntimeService(ctx, o.runtimeEndpoint)
 	if err != nil {
 		return nil, fmt.Errorf("cannot reach the container runtime at %s: %w", o.runtimeEndpoint, err)
 	}
-	images, err := criclient.NewRemoteImageService(ctx, o.runtimeEndpoint, 15*time.Second, noop.NewTracerProvider(), false)
+	images, err := newImageService(ctx, o.runtimeEndpoint)
 	if err != nil {
 		return nil, fmt.Errorf("cannot reach the image service at %s: %w", o.runtimeEndpoint, err)
 	}

@@ -8,7 +8,7 @@ use kube::Api;
 use lab::audit::{Event, Verb};
 use lab::control_plane::Process;
 use serde_json::json;
-use testbed::{VersionedCluster, objects};
+use testbed::{Programs, VersionedCluster, objects};
 
 use crate::payload::{IMAGE, Payload};
 
@@ -21,6 +21,8 @@ pub(crate) struct Cluster {
     pub(crate) image: String,
     /// Arguments besides those of all tests.
     pub(crate) arguments: Vec<String>,
+    /// Programs in the place of those under test.
+    pub(crate) programs: Option<Programs>,
 }
 
 impl Deref for Cluster {
@@ -43,6 +45,7 @@ impl Cluster {
             interval_secs,
             image: IMAGE.to_owned(),
             arguments: Vec::new(),
+            programs: None,
         };
         for (name, value) in [("removed", "old"), ("once", "administrator's")] {
             let map = json!({ "metadata": { "name": name }, "data": { "a": value } });
@@ -62,7 +65,10 @@ impl Cluster {
             arguments.push("--leader-elect=false".to_owned());
         }
         arguments.extend(self.arguments.iter().cloned());
-        self.base.run(arguments)
+        match &self.programs {
+            Some(programs) => self.base.run_of(programs, arguments),
+            None => self.base.run(arguments),
+        }
     }
 
     /// How often the version operator that was started last logged that all was applied.

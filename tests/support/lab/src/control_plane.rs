@@ -35,7 +35,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, ResourceExt as _};
 use tempfile::TempDir;
 
-pub use prebuilt::control_plane::{Program, Programs};
+pub use prebuilt::control_plane::{Older, Program, Programs};
 
 pub(crate) use self::arguments::SERVICES;
 use self::arguments::{Files, Listen};

@@ -171,15 +171,61 @@ pub fn kubectl() -> Result<PathBuf> {
     Ok(folder.join(Program::Kubectl.name()))
 }
 
+/// A minor version of Kubernetes before that of [`Programs`], in the way the module has it: other
+/// versions of what it requires, in `older/`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Older {
+    /// 1.35, one minor version before.
+    V35,
+    /// 1.34, two before.
+    V34,
+}
+
+impl Older {
+    /// Its major and minor version, as a Node's kubelet begins it.
+    pub const fn version(self) -> &'static str {
+        match self {
+            Self::V35 => "v1.35",
+            Self::V34 => "v1.34",
+        }
+    }
+
+    /// Folder of its programs, built into the cache first where they are missing (about 7 minutes on
+    /// two cores). `kubelet` and `container-runtime` are what a host needs of them.
+    ///
+    /// # Errors
+    /// As [`Programs::find`].
+    pub fn programs(self) -> Result<PathBuf> {
+        let module = Module::named("control-plane");
+        let [requires, sums] = ["mod", "sum"].map(|end| format!("older/{}.{end}", self.version()));
+        let recipe = recipe(&module)?
+            .with_file(&module.file(&requires))?
+            .with_file(&module.file(&sums))?;
+        cache::folder("older-kubernetes", &recipe, |dir| {
+            build_by(&module, &[&format!("-modfile={requires}"), "-tags=older"], dir)
+        })
+    }
+}
+
 fn recipe(module: &Module) -> Result<Recipe> {
     Ok(module.recipe()?.with("go build", linker_flags("")))
 }
 
 fn build(module: &Module, dir: &Path) -> Result<()> {
+    build_by(module, &[], dir)
+}
+
+fn build_by(module: &Module, flags: &[&str], dir: &Path) -> Result<()> {
     let output = dir.join(BINARY);
     let output = output.to_str().context("the cache's path is not UTF-8")?;
-    let release = module.go(&["list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes"])?;
-    module.build(&[&linker_flags(release.trim())], output, &["."])?;
+    let list = [
+        &["list"],
+        flags,
+        &["-m", "-f", "{{.Version}}", "k8s.io/kubernetes"],
+    ]
+    .concat();
+    let linker = linker_flags(module.go(&list)?.trim());
+    module.build(&[flags, &[linker.as_str()]].concat(), output, &["."])?;
     for program in Program::BUILT {
         symlink(BINARY, dir.join(program.name()))?;
     }

@@ -46,6 +46,11 @@ impl Module {
             .try_fold(recipe, |recipe, path| recipe.with_file(path))
     }
 
+    /// Path of a file in the module's folder.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
     /// Runs `go` in the module; what it printed.
     ///
     /// # Errors
@@ -68,9 +73,9 @@ impl Module {
     /// It fails; the reason is on standard error.
     pub(crate) fn build(&self, flags: &[&str], output: &str, packages: &[&str]) -> Result<()> {
         let list = ["list", "-deps"].into_iter();
-        let tags = flags.iter().filter(|flag| flag.starts_with("-tags"));
+        let selects = |flag: &&&str| flag.starts_with("-tags") || flag.starts_with("-modfile");
         let list: Vec<&str> = list
-            .chain(tags.copied())
+            .chain(flags.iter().filter(selects).copied())
             .chain(packages.iter().copied())
             .collect();
         let count = self.go(&list)?.lines().count();

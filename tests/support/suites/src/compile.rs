@@ -477,7 +477,8 @@ fn cargo(
 }
 
 /// Has cargo write its progress bar, which it does for a terminal alone.
-fn show_bar(cargo: &mut Command) {
+/// Has cargo print its progress bar, which the meter reads.
+pub(crate) fn show_bar(cargo: &mut Command) {
     cargo
         .env("CARGO_TERM_COLOR", "never")
         .env("CARGO_TERM_PROGRESS_WHEN", "always")

@@ -19,6 +19,7 @@ mod cores;
 mod forecast;
 mod job;
 mod lanes;
+mod last_release;
 mod libtest;
 mod progress;
 mod proof;

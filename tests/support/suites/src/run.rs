@@ -9,6 +9,7 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::compile::{self, Built, Executables, PARTS, Profile};
 use crate::job::{self, Job, Log, Outcome};
+use crate::last_release;
 use crate::libtest;
 use crate::progress::Meter;
 use crate::proof;
@@ -287,9 +288,17 @@ fn run(workspace: &Workspace, selection: Selection, report: &mut Report) -> Resu
         jobs.push(compile::release(workspace, &["crates"]));
     }
     jobs.push(stripped(workspace, profile));
+    if suites.iter().any(|suite| suite.has_last_release) {
+        jobs.push(last_release::job(workspace, &["crates"]));
+    }
     jobs.extend(later);
-    let needs = [&["programs"], PARTS.as_slice()].concat();
     for suite in by_time(workspace, suites) {
+        let last: &[&'static str] = if suite.has_last_release {
+            &[last_release::JOB]
+        } else {
+            &[]
+        };
+        let needs = [&["programs"], PARTS.as_slice(), last].concat();
         let (workspace, executables) = (workspace.clone(), built.executables.clone());
         let green = Arc::clone(&green);
         let job = Job::new(suite.name, &needs, move |log| {

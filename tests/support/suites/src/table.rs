@@ -79,6 +79,8 @@ pub(crate) struct Suite {
     pub(crate) lanes: u8,
     /// Of [`PROGRAMS`], those that it runs.
     pub(crate) programs: &'static [&'static str],
+    /// Whether it runs the last release, too.
+    pub(crate) has_last_release: bool,
     /// Folders and files below the workspace that no other suite reads.
     pub(crate) own: &'static [&'static str],
     pub(crate) when: When,
@@ -94,6 +96,7 @@ const SUITE: Suite = Suite {
     threads: 1,
     lanes: 1,
     programs: &NODE_PROGRAMS,
+    has_last_release: false,
     own: &[],
     when: When::Test,
     limit_mins: 25,
@@ -317,6 +320,16 @@ pub(crate) const SUITES: &[Suite] = &[
         tests: &["hosts::a_cluster_of_twenty_nodes_with_two_away_is_left_as_it_was"],
         programs: &["mcd", "mcd-os", "mcc", "cvo", "slipway"],
         own: &["tests/flow/install"],
+        when: When::Proof(Part::Hosts),
+        limit_mins: 40,
+        ..SUITE
+    },
+    Suite {
+        name: "skew",
+        executable: ("tests", "skew"),
+        programs: &["mcd", "mcd-os", "mcc", "cvo"],
+        has_last_release: true,
+        own: &["tests/flow/skew"],
         when: When::Proof(Part::Hosts),
         limit_mins: 40,
         ..SUITE

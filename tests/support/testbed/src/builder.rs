@@ -354,7 +354,14 @@ impl Cluster {
         let address = Ipv4Addr::new(a, b, c, 10 + u8::try_from(self.hosts.len())?);
         let name = node.name.clone();
         let arguments = format!("--node-name={name} --node-ip={address}");
-        let programs = self.control_plane.programs().binary();
+        let programs = match node.kubelet {
+            Some(older) => older.programs()?,
+            None => {
+                let binary = self.control_plane.programs().binary();
+                let folder = binary.parent().context("the programs are in no folder")?;
+                folder.to_owned()
+            }
+        };
         let target = config.metadata.name.as_deref().unwrap_or_default();
         let annotations = BTreeMap::from([
             (annotation::CURRENT_CONFIG, target),
@@ -380,7 +387,7 @@ impl Cluster {
             None => spec.kubelet(&kubeconfig, &arguments, self.control_plane.ca_pem()),
         };
         let mut spec = spec
-            .bin(programs.parent().context("the programs are in no folder")?)
+            .bin(&programs)
             .registry(&registry.location())
             .registry(&registry.closed_location())
             .bind(&self.programs.folder().canonicalize()?, "programs");

@@ -39,6 +39,7 @@ pub mod objects;
 pub mod plan;
 mod policies;
 mod programs;
+mod replace;
 mod signing;
 pub mod single_host;
 mod slipway;

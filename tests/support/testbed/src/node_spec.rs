@@ -1,5 +1,7 @@
 //! Nodes to be.
 
+use lab::control_plane::Older;
+
 /// Pool of the nodes of the control plane.
 pub const CONTROL_PLANE_POOL: &str = "master";
 
@@ -14,6 +16,8 @@ pub struct NodeSpec {
     pub(crate) has_containers: bool,
     /// Nothing is configured on its host.
     pub(crate) is_fresh: bool,
+    /// Of an older kubelet, where its host has one.
+    pub(crate) kubelet: Option<Older>,
 }
 
 impl NodeSpec {
@@ -26,6 +30,7 @@ impl NodeSpec {
             boot_bytes: None,
             has_containers: false,
             is_fresh: false,
+            kubelet: None,
         }
     }
 
@@ -81,6 +86,13 @@ impl NodeSpec {
     #[must_use]
     pub fn fresh(mut self) -> Self {
         self.is_fresh = true;
+        self
+    }
+
+    /// With a kubelet of an older minor version than the API server.
+    #[must_use]
+    pub fn kubelet(mut self, older: Older) -> Self {
+        self.kubelet = Some(older);
         self
     }
 

@@ -41,6 +41,19 @@ impl Programs {
         Ok(Self::in_folder(&dir))
     }
 
+    /// Those of the last release, with what it deploys in `deploy/` beside them.
+    pub fn of_last_release() -> Result<Self> {
+        let dir = match std::env::var_os("SLIPWAY_LAST_RELEASE") {
+            Some(dir) => dir.into(),
+            None => workspace().join("target/last-release"),
+        };
+        let dir = dir.canonicalize().with_context(|| {
+            let dir = dir.display();
+            format!("there is no {dir}: a suite that needs the last release builds it")
+        })?;
+        Ok(Self::in_folder(&dir))
+    }
+
     /// The folder.
     pub fn folder(&self) -> &Path {
         &self.folder

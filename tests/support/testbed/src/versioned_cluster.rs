@@ -9,7 +9,7 @@ use lab::control_plane::Process;
 use lab::wait;
 use serde_json::Value;
 
-use crate::{ApiServer, SOON, complete_release, objects};
+use crate::{ApiServer, Programs, SOON, complete_release, objects};
 
 /// The program.
 const CVO: &str = "cvo";
@@ -48,6 +48,15 @@ impl VersionedCluster {
     /// Starts the version operator with these arguments besides those of all tests; its log is
     /// `cvo-<number of the start>.log`.
     pub fn run(&self, arguments: impl IntoIterator<Item = String>) -> Result<Process> {
+        self.run_of(&Programs::built()?, arguments)
+    }
+
+    /// The same, of these programs.
+    pub fn run_of(
+        &self,
+        programs: &Programs,
+        arguments: impl IntoIterator<Item = String>,
+    ) -> Result<Process> {
         let kubeconfig = self.control_plane.admin_kubeconfig();
         let all = [
             "start".to_owned(),
@@ -55,8 +64,8 @@ impl VersionedCluster {
             "--metrics-url=127.0.0.1:0".to_owned(),
             "--v=4".to_owned(),
         ];
-        self.server
-            .run(&self.next(CVO), CVO, all.into_iter().chain(arguments))
+        let arguments = all.into_iter().chain(arguments);
+        Process::start(&self.next(CVO), &programs.path(CVO)?, arguments, &self.dir)
     }
 
     /// What the version operator that was started last has logged.
