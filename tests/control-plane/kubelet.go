@@ -231,8 +231,8 @@ type runningIsReady struct {
 	probetest.FakeManager
 }
 
-// UpdatePodStatus sets ready and started of each container.
-func (runningIsReady) UpdatePodStatus(_ context.Context, _ *v1.Pod, status *v1.PodStatus) {
+// update sets ready and started of each container.
+func (runningIsReady) update(status *v1.PodStatus) {
 	for _, containers := range [][]v1.ContainerStatus{status.ContainerStatuses, status.InitContainerStatuses} {
 		for i := range containers {
 			running := containers[i].State.Running != nil

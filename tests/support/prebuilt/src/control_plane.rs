@@ -182,11 +182,19 @@ pub enum Older {
 }
 
 impl Older {
-    /// Its major and minor version, as a Node's kubelet begins it.
+    /// Its major and minor version, as the version of a Node's kubelet begins.
     pub const fn version(self) -> &'static str {
         match self {
             Self::V35 => "v1.35",
             Self::V34 => "v1.34",
+        }
+    }
+
+    /// The build tag of the files that it has in the place of others.
+    const fn tag(self) -> &'static str {
+        match self {
+            Self::V35 => "-tags=minor35",
+            Self::V34 => "-tags=minor34",
         }
     }
 
@@ -202,7 +210,7 @@ impl Older {
             .with_file(&module.file(&requires))?
             .with_file(&module.file(&sums))?;
         cache::folder("older-kubernetes", &recipe, |dir| {
-            build_by(&module, &[&format!("-modfile={requires}"), "-tags=older"], dir)
+            build_by(&module, &[&format!("-modfile={requires}"), self.tag()], dir)
         })
     }
 }

@@ -1,4 +1,4 @@
-//go:build older
+//go:build minor35 || minor34
 
 package main
 
