@@ -107,7 +107,7 @@ async fn read_ahead<T>(
     let taking = async {
         let taken = take(archive).await;
         // Without a receiver, all is read already.
-        let _ = ended.send(taken.is_ok());
+        ended.send(taken.is_ok()).ok();
         taken
     };
     let (taken, filled) = tokio::join!(taking, fill(blob, filled, is_taken));
@@ -139,19 +139,17 @@ async fn fill(
 }
 
 fn archive(kind: &MediaType, blob: impl AsyncBufRead + Send + Unpin + 'static) -> LayerArchive {
-    match kind {
-        MediaType::ImageLayerGzip => {
-            let mut decoder = GzipDecoder::new(blob);
-            decoder.multiple_members(true);
-            Box::new(decoder)
-        }
-        MediaType::ImageLayerZstd => {
-            let mut decoder = ZstdDecoder::new(blob);
-            decoder.multiple_members(true);
-            Box::new(decoder)
-        }
-        // Others were refused before.
-        _ => Box::new(blob),
+    if *kind == MediaType::ImageLayerGzip {
+        let mut decoder = GzipDecoder::new(blob);
+        decoder.multiple_members(true);
+        Box::new(decoder)
+    } else if *kind == MediaType::ImageLayerZstd {
+        let mut decoder = ZstdDecoder::new(blob);
+        decoder.multiple_members(true);
+        Box::new(decoder)
+    } else {
+        // What is no archive was refused before.
+        Box::new(blob)
     }
 }
 

@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result};
 use api::machineconfiguration::{MachineConfig, NodeState, annotation};
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::Api;
-use lab::control_plane::{ControlPlane, Options, Parts, definitions};
+use lab::control_plane::{ControlPlane, Older, Options, Parts, definitions};
 use lab::host::{BOOTED_WITHIN, Containers, Host, HostSpec};
 use lab::manifest;
 use lab::tree::Overlay;
@@ -354,14 +354,10 @@ impl Cluster {
         let address = Ipv4Addr::new(a, b, c, 10 + u8::try_from(self.hosts.len())?);
         let name = node.name.clone();
         let arguments = format!("--node-name={name} --node-ip={address}");
-        let programs = match node.kubelet {
-            Some(older) => older.programs()?,
-            None => {
-                let binary = self.control_plane.programs().binary();
-                let folder = binary.parent().context("the programs are in no folder")?;
-                folder.to_owned()
-            }
-        };
+        let of_lab = self.control_plane.programs().binary();
+        let of_lab = of_lab.parent().context("the programs are in no folder")?;
+        let programs = node.kubelet.map(Older::programs).transpose()?;
+        let programs = programs.unwrap_or_else(|| of_lab.to_owned());
         let target = config.metadata.name.as_deref().unwrap_or_default();
         let annotations = BTreeMap::from([
             (annotation::CURRENT_CONFIG, target),
