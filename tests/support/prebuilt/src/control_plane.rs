@@ -198,8 +198,8 @@ impl Older {
         }
     }
 
-    /// Folder of its programs, built into the cache first where they are missing (about 7 minutes on
-    /// two cores). `kubelet` and `container-runtime` are what a host needs of them.
+    /// Folder of its programs, built into the cache first where they are missing (about 7 minutes
+    /// on two cores). `kubelet` and `container-runtime` are what a host needs of them.
     ///
     /// # Errors
     /// As [`Programs::find`].
