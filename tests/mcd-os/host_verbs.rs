@@ -1,6 +1,7 @@
 //! `mcd host-check` and `mcd host-remove` on a host without a cluster.
 
 use anyhow::{Context as _, Result};
+use lab::host::Host;
 use lab::tree::Overlay;
 use node_update::host_report::{
     HostCheck, HostFinding, HostRemoval, HostRemovalOutcome, HostReport, HostVerdict,
@@ -193,14 +194,7 @@ fn a_removal_that_is_killed_is_resumed_also_after_a_boot() {
     install();
     remove_killed(&env, 150);
     env.host.reboot().unwrap();
-    let failed = [
-        "systemctl",
-        "list-units",
-        "--failed",
-        "--no-legend",
-        "slipway-*",
-    ];
-    assert_eq!(env.host.run(failed).unwrap(), "");
+    assert_eq!(failed_units(&env.host), "");
     let (code, removal) = remove(&env);
     assert_eq!(code, Some(0), "{removal:?}");
     assert_eq!(differences(&env, &before), [""; 0]);
@@ -247,12 +241,11 @@ fn an_update_under_way_is_not_removed_and_a_complete_one_leaves_both_deployments
         .unwrap()
         .deployment;
     assert_eq!(again, booted);
-    let failed = [
-        "systemctl",
-        "list-units",
-        "--failed",
-        "--no-legend",
-        "slipway-*",
-    ];
-    assert_eq!(env.host.run(failed).unwrap(), "");
+    assert_eq!(failed_units(&env.host), "");
+}
+
+/// Slipway's units that have failed, a line each.
+fn failed_units(host: &Host) -> String {
+    let list = ["list-units", "--failed", "--no-legend", "slipway-*"];
+    host.run(["systemctl"].into_iter().chain(list)).unwrap()
 }

@@ -1,6 +1,6 @@
 //! The objects of an installation, on an API server: there are no hosts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -234,4 +234,71 @@ async fn a_newer_version_changes_what_differs_and_removes_what_it_has_not() -> R
         &["changed Deployment.apps openshift-machine-config-operator/machine-config-controller"],
     );
     Ok(())
+}
+
+/// Definitions outlive a removal, with the objects of people, until they are purged; those that
+/// others have written stay.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the control plane"]
+async fn definitions_that_a_removal_kept_are_purged() -> Result<()> {
+    const PURGED: &str = "CustomResourceDefinition machineconfigpools.machineconfiguration";
+    const CHANGED: &str = "machineconfigs.machineconfiguration.openshift.io";
+    let server = ApiServer::start("install", "purged").await?;
+    let all = of(VERSION, &no_images()?)?;
+    let manifests = path(&write(&server.dir, &all)?);
+    // What nothing would end here: there is no controller of namespaces.
+    let namespaces: BTreeSet<String> = namespaces(&all);
+    let namespaces: Vec<&str> = namespaces.iter().map(String::as_str).collect();
+    server.make_namespaces(&namespaces)?;
+    let install = [&WORDS[..], &["--manifests", &manifests]].concat();
+    server.slipway(&install)?.expect(0, &["is applied"]);
+    let annotate = [
+        "annotate",
+        "customresourcedefinition",
+        CHANGED,
+        "example.com/of=others",
+    ];
+    server.control_plane.kubectl(&annotate)?;
+
+    server
+        .slipway(&["uninstall"])?
+        .expect(0, &["slipway 0.2.0 is removed"]);
+    let nothing = "has installed nothing on this cluster";
+    server.slipway(&["uninstall"])?.expect(1, &[nothing]);
+    let definitions = ["get", "customresourcedefinitions", "--output=name"];
+    let kept = server.control_plane.kubectl(&definitions)?;
+    let check = server.slipway(&["uninstall", "--purge", "--check"])?;
+    check.expect(0, &[&format!("remove {PURGED}")]);
+    let still = server.control_plane.kubectl(&definitions)?;
+    ensure!(still == kept, "it was no check: {still}");
+    let purged = server.slipway(&["uninstall", "--purge"])?;
+    purged.expect(0, &[&format!("removed {PURGED}")]);
+    ensure!(!purged.out.contains(CHANGED), "{}", purged.out);
+    let left = server.control_plane.kubectl(&definitions)?;
+    ensure!(
+        left.trim().ends_with(CHANGED) && left.lines().count() == 1,
+        "{left}"
+    );
+    server
+        .slipway(&["uninstall", "--purge"])?
+        .expect(1, &[nothing]);
+    Ok(())
+}
+
+/// Those that objects of the manifests are in.
+fn namespaces(of: &Value) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    let mut left = vec![of];
+    while let Some(value) = left.pop() {
+        let name = value.pointer("/metadata/namespace").and_then(Value::as_str);
+        names.extend(name.map(str::to_owned));
+        match value {
+            Value::Array(items) => left.extend(items),
+            Value::Object(fields) => left.extend(fields.values()),
+            _ => {}
+        }
+    }
+    // The API server has made those.
+    names.retain(|name| !name.starts_with("kube-") && name != "default");
+    names
 }

@@ -19,6 +19,7 @@ use install::removal::{
     without_own_finalizers,
 };
 use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use node_update::host_report::HostRemoval;
 use release::manifest::ObjectId;
 use serde::Serialize;
@@ -34,6 +35,12 @@ use crate::output::{print, show, warn};
 
 /// How long programs may take until they are gone, and objects and namespaces after them.
 const GONE_LIMIT: Duration = Duration::from_mins(11);
+
+/// Without a record.
+const NOTHING: &str = "slipway install has installed nothing on this cluster";
+
+/// The definition of MachineConfigs.
+const MACHINE_CONFIGS: &str = "machineconfigs.machineconfiguration.openshift.io";
 
 /// API version of the kinds of pools and nodes.
 const MACHINE_CONFIG: &str = "machineconfiguration.openshift.io/v1";
@@ -99,7 +106,11 @@ pub(crate) async fn run(arguments: UninstallArgs) -> anyhow::Result<Ending> {
     let requests = InstallRequests::new(arguments.cluster.access()?, Ownership::Respect);
     let adoption = requests.adoption().await?;
     let Some(record) = requests.record().await? else {
-        return undo_adoption(&requests, adoption, arguments.check).await;
+        return match adoption {
+            Some(adoption) => undo_adoption(&requests, &adoption, arguments.check).await,
+            None if arguments.purge => purge_kept(&requests, arguments.check).await,
+            None => bail!(NOTHING),
+        };
     };
     let adopted = adoption.as_ref().map(Adoption::ids).unwrap_or_default();
     let purges = arguments.purge;
@@ -164,19 +175,39 @@ pub(crate) async fn run(arguments: UninstallArgs) -> anyhow::Result<Ending> {
 /// Without a record: restores what an adoption had taken over when it was interrupted.
 async fn undo_adoption(
     requests: &InstallRequests,
-    adoption: Option<Adoption>,
+    adoption: &Adoption,
     checks: bool,
 ) -> anyhow::Result<Ending> {
-    let Some(adoption) = adoption else {
-        bail!("slipway install has installed nothing on this cluster");
-    };
     let count = adoption.objects.len();
     print(format!(
         "an adoption was interrupted: {count} objects are restored\n"
     ))?;
     if !checks {
-        adopt::restore(requests, &adoption).await?;
+        adopt::restore(requests, adoption).await?;
         requests.delete_adoption().await?;
+    }
+    Ok(Ending::Done)
+}
+
+/// Without a record: removes the definitions that a removal before kept, with all objects of their
+/// kinds, and what nodes say of their configuration. Definitions that others have changed stay.
+async fn purge_kept(requests: &InstallRequests, checks: bool) -> anyhow::Result<Ending> {
+    let definitions = requests.own_definitions().await?;
+    ensure!(!definitions.is_empty(), NOTHING);
+    for name in &definitions {
+        let verb = if checks { "remove" } else { "removed" };
+        if !checks {
+            let at = path::object::<CustomResourceDefinition>(name);
+            requests.delete(&at).await?;
+        }
+        print(format!("{verb} CustomResourceDefinition {name}\n"))?;
+    }
+    // OpenShift's operators have the same annotations, and definitions of their own.
+    let had_configs = definitions.iter().any(|name| name == MACHINE_CONFIGS);
+    if had_configs && !checks {
+        for node in hosts::nodes(requests).await? {
+            take_marks(requests, &node, true).await?;
+        }
     }
     Ok(Ending::Done)
 }

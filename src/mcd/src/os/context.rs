@@ -9,6 +9,8 @@ use host::ostree::{self, Deployments, live_root};
 use jiff::Timestamp;
 use tokio::runtime::Runtime;
 
+use crate::protocol::HelperReport;
+
 /// How long another program that acts on this host is waited for.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -25,6 +27,18 @@ pub(crate) fn lock_deployments() -> anyhow::Result<Deployments> {
     let mut deployments = Deployments::open()?;
     deployments.lock(PATIENCE)?;
     Ok(deployments)
+}
+
+/// The refusal of a verb that would disturb an update, while one is under way.
+pub(crate) fn refused_while_under_way(
+    store: &JournalStore<'_>,
+) -> anyhow::Result<Option<HelperReport>> {
+    let Some(journal) = store.journal_under_way()? else {
+        return Ok(None);
+    };
+    let attempt = &journal.plan.attempt.0;
+    let reason = format!("attempt {attempt} is under way on this host");
+    Ok(Some(HelperReport::refused(vec![reason])))
 }
 
 /// Whether it only was that another program held one of the two locks for too long.

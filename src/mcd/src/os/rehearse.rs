@@ -10,7 +10,7 @@ use node_update::well_known;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::info;
 
-use super::context::{Context, lock_deployments};
+use super::context::{self, Context, lock_deployments};
 use super::self_check;
 use crate::protocol::HelperReport;
 use crate::updaters;
@@ -18,11 +18,8 @@ use crate::updaters;
 pub(super) fn run(context: &Context, directory: &str) -> anyhow::Result<HelperReport> {
     let _lock = context.lock()?;
     let store = context.store();
-    if let Some(journal) = store.journal_under_way()? {
-        let attempt = &journal.plan.attempt.0;
-        return Ok(HelperReport::refused(vec![format!(
-            "attempt {attempt} is under way on this host"
-        )]));
+    if let Some(refusal) = context::refused_while_under_way(&store)? {
+        return Ok(refusal);
     }
     let bundle = take(&store, directory)?;
     let reasons = match bundle.plan.route {

@@ -5,18 +5,15 @@ use anyhow::Context as _;
 use host::files::Root;
 use tracing::info;
 
-use super::context::{Context, lock_deployments};
+use super::context::{self, Context, lock_deployments};
 use crate::own_units;
 use crate::protocol::{HelperReport, RemoveDetails};
 
 pub(super) fn run(context: &Context) -> anyhow::Result<HelperReport> {
     let _lock = context.lock()?;
     let store = context.store();
-    if let Some(journal) = store.journal_under_way()? {
-        let attempt = &journal.plan.attempt.0;
-        return Ok(HelperReport::refused(vec![format!(
-            "attempt {attempt} is under way on this host"
-        )]));
+    if let Some(refusal) = context::refused_while_under_way(&store)? {
+        return Ok(refusal);
     }
     let has_switched = store.switch()?.is_some() || store.last()?.is_some();
     let mut deployments = lock_deployments()?;

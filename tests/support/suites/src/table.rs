@@ -307,6 +307,7 @@ pub(crate) const SUITES: &[Suite] = &[
             "hosts::a_cluster_is_looked_at_installed_and_left_as_it_was",
             "objects::a_newer_version_changes_what_differs_and_removes_what_it_has_not",
             "objects::an_installation_that_is_interrupted_anywhere_goes_on",
+            "objects::definitions_that_a_removal_kept_are_purged",
             "refused::what_speaks_against_an_installation_is_named_and_nothing_is_applied",
         ],
         programs: &["mcd", "mcd-os", "mcc", "cvo", "slipway"],
