@@ -295,7 +295,7 @@ fn namespaces(of: &Value) -> BTreeSet<String> {
         match value {
             Value::Array(items) => left.extend(items),
             Value::Object(fields) => left.extend(fields.values()),
-            _ => {}
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
         }
     }
     // The API server has made those.
