@@ -241,7 +241,8 @@ async fn a_newer_version_changes_what_differs_and_removes_what_it_has_not() -> R
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the control plane"]
 async fn definitions_that_a_removal_kept_are_purged() -> Result<()> {
-    const PURGED: &str = "CustomResourceDefinition machineconfigpools.machineconfiguration";
+    const PURGED: &str =
+        "CustomResourceDefinition.apiextensions.k8s.io machineconfigpools.machineconfiguration";
     const CHANGED: &str = "machineconfigs.machineconfiguration.openshift.io";
     let server = ApiServer::start("install", "purged").await?;
     let all = of(VERSION, &no_images()?)?;

@@ -152,7 +152,7 @@ async fn make_namespace(requests: &InstallRequests) -> Result<(), Error> {
     wire::unless_conflict(made)?;
     let account = path::namespaced::<ServiceAccount>(NAMESPACE, "default");
     let deadline = Instant::now() + GONE_LIMIT;
-    while requests.access.find::<Value>(&account).await?.is_none() && Instant::now() < deadline {
+    while requests.at(&account).await?.is_none() && Instant::now() < deadline {
         sleep(PACE / 10).await;
     }
     Ok(())
@@ -162,14 +162,14 @@ async fn make_namespace(requests: &InstallRequests) -> Result<(), Error> {
 /// respond are given up after a while.
 pub(super) async fn clear(requests: &InstallRequests) -> anyhow::Result<()> {
     let namespace = path::object::<Namespace>(NAMESPACE);
-    if requests.access.find::<Value>(&namespace).await?.is_none() {
+    if requests.at(&namespace).await?.is_none() {
         return Ok(());
     }
     delete_pods(requests, 1).await?;
     requests.delete(&namespace).await?;
     let began = Instant::now();
     let mut is_given_up = false;
-    while requests.access.find::<Value>(&namespace).await?.is_some() {
+    while requests.at(&namespace).await?.is_some() {
         if began.elapsed() > GIVE_UP_AFTER && !is_given_up {
             is_given_up = true;
             delete_pods(requests, 0).await?;

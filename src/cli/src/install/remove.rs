@@ -19,7 +19,6 @@ use install::removal::{
     without_own_finalizers,
 };
 use k8s_openapi::api::core::v1::Node;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use node_update::host_report::HostRemoval;
 use release::manifest::ObjectId;
 use serde::Serialize;
@@ -194,17 +193,15 @@ async fn undo_adoption(
 async fn purge_kept(requests: &InstallRequests, checks: bool) -> anyhow::Result<Ending> {
     let definitions = requests.own_definitions().await?;
     ensure!(!definitions.is_empty(), NOTHING);
-    for name in &definitions {
-        let verb = if checks { "remove" } else { "removed" };
-        if !checks {
-            let at = path::object::<CustomResourceDefinition>(name);
-            requests.delete(&at).await?;
+    if checks {
+        for definition in &definitions {
+            print(format!("remove {}\n", definition.id()))?;
         }
-        print(format!("{verb} CustomResourceDefinition {name}\n"))?;
+        return Ok(Ending::Done);
     }
+    remove_all(requests, &definitions).await?;
     // OpenShift's operators have the same annotations, and definitions of their own.
-    let had_configs = definitions.iter().any(|name| name == MACHINE_CONFIGS);
-    if had_configs && !checks {
+    if definitions.iter().any(|it| it.name == MACHINE_CONFIGS) {
         for node in hosts::nodes(requests).await? {
             take_marks(requests, &node, true).await?;
         }
@@ -290,7 +287,7 @@ async fn take_marks(
     const TRIES: u32 = 10;
     let at = path::object::<Node>(&wire::escape(&node.name));
     for _ in 0..TRIES {
-        let Some(object) = requests.access.find::<Value>(&at).await? else {
+        let Some(object) = requests.at(&at).await? else {
             return Ok(());
         };
         let Some(patch) = clean_node(&object, purges) else {
@@ -317,7 +314,7 @@ async fn take_marks(
 async fn take_finalizers(requests: &InstallRequests, returns: bool) -> anyhow::Result<()> {
     for (api_version, plural) in FINALIZED {
         let all = path::untyped(api_version, None, plural);
-        for object in listed(requests, &all).await? {
+        for object in requests.list(&all).await? {
             let Some(finalizers) = without_own_finalizers(&object, returns) else {
                 continue;
             };
@@ -344,7 +341,7 @@ async fn take_finalizers(requests: &InstallRequests, returns: bool) -> anyhow::R
 async fn remove_made(requests: &InstallRequests) -> anyhow::Result<()> {
     for (api_version, plural, only) in MADE {
         let all = path::untyped(api_version, None, plural);
-        for object in listed(requests, &all).await? {
+        for object in requests.list(&all).await? {
             let name = object.pointer("/metadata/name").and_then(Value::as_str);
             let Some(name) = name else { continue };
             if only.is_none_or(|only| only == name) {
@@ -353,17 +350,6 @@ async fn remove_made(requests: &InstallRequests) -> anyhow::Result<()> {
         }
     }
     Ok(())
-}
-
-/// All objects below a path; none where the kind is not served.
-async fn listed(requests: &InstallRequests, path: &str) -> anyhow::Result<Vec<Value>> {
-    #[derive(serde::Deserialize)]
-    struct Items {
-        #[serde(default)]
-        items: Option<Vec<Value>>,
-    }
-    let found: Option<Items> = requests.access.find(path).await?;
-    Ok(found.and_then(|it| it.items).unwrap_or_default())
 }
 
 /// Removes the namespaces without objects of others; says why others stay.

@@ -6,6 +6,7 @@
 mod stored;
 mod survey;
 
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -91,7 +92,7 @@ impl InstallRequests {
         api_version: &str,
     ) -> Result<Option<Value>, Error> {
         match self.path(id, api_version).await? {
-            Some(path) => Ok(self.access.find(&path).await?),
+            Some(path) => self.at(&path).await,
             None => Ok(None),
         }
     }
@@ -152,15 +153,40 @@ impl InstallRequests {
         let options = json!({
             "apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background",
         });
-        let body = RequestBody::Object(&options);
-        let deleted = self.access.send::<Value>(Method::DELETE, path, body).await;
-        Ok(wire::found(deleted)?.is_some())
+        let delete = || {
+            let body = RequestBody::Object(&options);
+            self.access.send::<Value>(Method::DELETE, path, body)
+        };
+        Ok(wire::found(patiently(delete).await)?.is_some())
     }
 
-    /// All objects below a path.
+    /// All objects below a path; none where the kind is not served.
     pub(super) async fn list(&self, path: &str) -> Result<Vec<Value>, Error> {
-        let Items { items } = self.access.get(path).await?;
-        Ok(items.unwrap_or_default())
+        let found: Option<Items> = patiently(|| self.access.find(path)).await?;
+        Ok(found.and_then(|it| it.items).unwrap_or_default())
+    }
+
+    /// The object at a path; nothing where it, or its kind, is not there.
+    pub(super) async fn at(&self, path: &str) -> Result<Option<Value>, Error> {
+        Ok(patiently(|| self.access.find(path)).await?)
+    }
+}
+
+/// Sends a request again while the API server has no answer yet: it reads its own definitions anew
+/// for a moment after each change of them.
+async fn patiently<T, F>(send: impl Fn() -> F) -> Result<T, wire::Error>
+where
+    F: Future<Output = Result<T, wire::Error>>,
+{
+    let mut tries = 0;
+    loop {
+        match send().await {
+            Err(error) if tries < APPLY_TRIES && error.is_transient() => {
+                tries += 1;
+                tokio::time::sleep(APPLY_PAUSE).await;
+            }
+            result => return result,
+        }
     }
 }
 

@@ -84,7 +84,7 @@ impl InstallRequests {
         const TRIES: u32 = 20;
         let at = path::object::<ClusterVersion>("version");
         for _ in 0..TRIES {
-            let Some(version) = self.access.find::<Value>(&at).await? else {
+            let Some(version) = self.at(&at).await? else {
                 return Ok(());
             };
             let present = version.pointer("/spec/overrides").unwrap_or(&Value::Null);
@@ -120,7 +120,7 @@ impl InstallRequests {
             anyhow::bail!("cannot restore {id}: the API server does not serve its kind");
         };
         let body = RequestBody::Object(was);
-        let Some(present) = self.access.find::<Value>(&path).await? else {
+        let Some(present) = self.at(&path).await? else {
             let (all, _) = path.rsplit_once('/').unwrap_or_default();
             self.access.send::<Value>(Method::POST, all, body).await?;
             return Ok(());

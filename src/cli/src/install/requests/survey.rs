@@ -7,8 +7,10 @@ use cluster::apply::{self, ApplyOutcome};
 use cluster::{discovery, path, review};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use install::order;
+use install::record::RecordedObject;
 use install::rival::{Rival, Suspect};
 use install::survey::{GROUPS, PROVIDED, Provided, ProvidedKind, Rehearsed, ServedGroup, brought};
+use k8s_openapi::Resource as _;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use release::manifest::{Manifest, ObjectId};
@@ -67,12 +69,20 @@ impl InstallRequests {
         Ok(there)
     }
 
-    /// Names of the definitions that only installations have written.
-    pub(in crate::install) async fn own_definitions(&self) -> Result<Vec<String>, Error> {
-        let all = self.list(&path::all::<CustomResourceDefinition>()).await?;
+    /// Definitions that only installations have written.
+    pub(in crate::install) async fn own_definitions(&self) -> Result<Vec<RecordedObject>, Error> {
+        type Definition = CustomResourceDefinition;
+        let all = self.list(&path::all::<Definition>()).await?;
         let own = all.iter().filter(|object| is_own_alone(object));
         let names = own.filter_map(|object| object.pointer("/metadata/name")?.as_str());
-        Ok(names.map(str::to_owned).collect())
+        let definition = |name: &str| RecordedObject {
+            api_version: Definition::API_VERSION.to_owned(),
+            kind: Definition::KIND.to_owned(),
+            namespace: String::new(),
+            name: name.to_owned(),
+            was_there: false,
+        };
+        Ok(names.map(definition).collect())
     }
 
     /// Workloads of other operators.
