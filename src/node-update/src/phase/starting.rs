@@ -11,8 +11,8 @@ use super::{
 };
 
 /// Why a node waits for an administrator.
-const BY_HAND: &str = "the host was changed by hand (mcd pivot) and not rebooted yet: reboot it, or take the change back with \
-                       mcd-os rollback";
+const BY_HAND: &str = "the host was changed by hand (mcd pivot) and not rebooted yet: reboot it, or revert the change with \
+                       mcd rollback";
 
 impl Starting {
     pub(super) fn release(self) -> Step {

@@ -74,7 +74,7 @@ pub(crate) enum ScheduleRefused {
     OtherCommenced { version: String },
     #[error(
         "the upgrade to {version} is {phase} already: `slipway managed cancel` removes it, then \
-         schedule it anew"
+         schedule it again"
     )]
     Over {
         version: String,
