@@ -87,11 +87,16 @@ proof: machine setup
 proof-programs proof-hosts proof-machine proof-images: machine setup
 	@$(SUITES) proof $(@:proof-%=%)
 
+# What is asked for and cannot be built is refused.
+ONLY_AMD64 = [ "$(or $(PLATFORM),linux/amd64)" = linux/amd64 ] || { echo "PLATFORM=$(PLATFORM): images are built for linux/amd64 only" >&2; exit 2; }
+
 images: compilers setup
+	@$(ONLY_AMD64)
 	@$(SUITES) images
 	@$(WITH) sh -c 'exec "$$CARGO_TARGET_DIR"/debug/image-builder "$$@"' sh $(if $(PUSH),--push $(PUSH)) $(IMAGES)
 
 release: compilers setup
+	@$(ONLY_AMD64)
 	@[ -n "$(VERSION)" ] || { echo "make release VERSION=<version of Cargo.toml>: VERSION is missing" >&2; exit 2; }
 	@$(SUITES) images
 	@$(WITH) sh -c 'exec "$$CARGO_TARGET_DIR"/debug/release-builder "$$@"' sh --version $(VERSION) --registry $(REGISTRY) $(RELEASE)
