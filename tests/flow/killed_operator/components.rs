@@ -11,8 +11,45 @@ use crate::env::{Cluster, WELL, is_write};
 use crate::payload::COMPONENTS;
 
 impl Cluster {
+    /// Updates the cluster to `4.2.<update>` by version operators that are killed one after another:
+    /// each is what `life` makes of the cluster, and lives so long. A last one completes the
+    /// update. Nothing is skipped, and the order is kept.
+    pub(crate) async fn update_by(
+        &mut self,
+        update: usize,
+        lives: usize,
+        mut life: impl FnMut(&mut Self, usize) -> Duration,
+    ) -> Result<()> {
+        let version = format!("4.2.{update}");
+        self.payload.rewrite(&version)?;
+        // Another image is another release.
+        self.image = format!("registry.example/release@sha256:{update}{update}");
+        let before = self.events()?.len();
+        let operators = self.play_operators(&version);
+        for number in 0..lives {
+            let length = life(self, number);
+            let process = self.run()?;
+            tokio::time::sleep(length).await;
+            drop(process);
+        }
+        let process = self.run()?;
+        let done = format!("Cluster version is {version}");
+        self.until_condition("Progressing", &done).await?;
+        drop(process);
+        operators.abort();
+        for (_, component) in COMPONENTS {
+            let data = self.maps.get(component).await?.data.unwrap_or_default();
+            ensure!(
+                data["version"] == version,
+                "update {update}: {component} was skipped"
+            );
+        }
+        let events = self.events()?;
+        in_order(&events[before..], &version).with_context(|| format!("update {update}"))
+    }
+
     /// Plays the operators of all components: each reports a version once its ConfigMap has it.
-    pub(crate) fn play_operators(&self, version: &str) -> tokio::task::JoinHandle<()> {
+    fn play_operators(&self, version: &str) -> tokio::task::JoinHandle<()> {
         const PAUSE: Duration = Duration::from_millis(100);
         let (operators, maps) = (self.operators.clone(), self.maps.clone());
         let version = version.to_owned();
@@ -35,7 +72,7 @@ impl Cluster {
 
 /// Nothing of a component is written before the operator of the run level before has reported the
 /// version.
-pub(crate) fn in_order(events: &[Event], version: &str) -> Result<()> {
+fn in_order(events: &[Event], version: &str) -> Result<()> {
     let is_of = |event: &Event, component: &str| {
         let object = event.object.as_ref();
         event.succeeded() && object.is_some_and(|object| object.name == component)

@@ -16,12 +16,10 @@ mod payload;
 
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::Result;
 use rand::{Rng as _, SeedableRng as _};
 
-use crate::components::in_order;
 use crate::env::Cluster;
-use crate::payload::COMPONENTS;
 
 /// Updates, and kills in each.
 const UPDATES: usize = 10;
@@ -39,31 +37,8 @@ async fn killed_version_operator_skips_nothing_and_keeps_the_order() -> Result<(
     let mut random = rand::rngs::StdRng::seed_from_u64(SEED);
     let mut cluster = Cluster::start("killed", 4).await?;
     for update in 0..UPDATES {
-        let version = format!("4.2.{update}");
-        cluster.payload.rewrite(&version)?;
-        // Another image is another release.
-        cluster.image = format!("registry.example/release@sha256:{update}{update}");
-        let before = cluster.events()?.len();
-        let operators = cluster.play_operators(&version);
-        for _ in 0..KILLS {
-            let process = cluster.run()?;
-            tokio::time::sleep(Duration::from_millis(random.gen_range(0..LIFE_MS))).await;
-            drop(process);
-        }
-        let process = cluster.run()?;
-        let done = format!("Cluster version is {version}");
-        cluster.until_condition("Progressing", &done).await?;
-        drop(process);
-        operators.abort();
-        for (_, component) in COMPONENTS {
-            let data = cluster.maps.get(component).await?.data.unwrap_or_default();
-            ensure!(
-                data["version"] == version,
-                "update {update}: {component} was skipped"
-            );
-        }
-        let events = cluster.events()?;
-        in_order(&events[before..], &version).with_context(|| format!("update {update}"))?;
+        let life = |_: &mut Cluster, _| Duration::from_millis(random.gen_range(0..LIFE_MS));
+        cluster.update_by(update, KILLS, life).await?;
     }
     Ok(())
 }

@@ -132,7 +132,7 @@ async fn live_after(cluster: &mut Cluster, to: &Programs) -> Result<()> {
     Ok(())
 }
 
-/// A journal of a release that is not known yet is named, and neither followed nor lost.
+/// A journal of a later release is named, and neither followed nor lost.
 async fn refuses_what_it_cannot_read(cluster: &Cluster) -> Result<()> {
     const JOURNAL: &str = "/var/lib/slipway/journal.json";
     const LATER: &str = r#"{"schema": 9, "of": "a later release"}"#;

@@ -2,12 +2,10 @@
 
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use rand::{Rng as _, SeedableRng as _};
 
-use crate::components::in_order;
 use crate::env::Cluster;
-use crate::payload::COMPONENTS;
 use crate::releases;
 
 /// Updates, and changes of the program in each.
@@ -27,33 +25,13 @@ async fn an_update_goes_on_whichever_operator_applies_it() -> Result<()> {
     let mut random = rand::rngs::StdRng::seed_from_u64(SEED);
     let mut cluster = Cluster::start("skew", 4).await?;
     for update in 0..UPDATES {
-        let version = format!("4.2.{update}");
-        cluster.payload.rewrite(&version)?;
-        // Another image is another release.
-        cluster.image = format!("registry.example/release@sha256:{update}{update}");
-        let before = cluster.events()?.len();
-        let operators = cluster.play_operators(&version);
-        // Each of them begins every other update.
-        for turn in 0..CHANGES {
+        // Each of the releases begins every other update.
+        let life = |cluster: &mut Cluster, turn: usize| {
             cluster.programs = Some(releases[(update + turn) % 2].programs.clone());
-            let process = cluster.run()?;
-            tokio::time::sleep(Duration::from_millis(random.gen_range(0..LIFE_MS))).await;
-            drop(process);
-        }
-        let process = cluster.run()?;
-        let done = format!("Cluster version is {version}");
-        cluster.until_condition("Progressing", &done).await?;
-        drop(process);
-        operators.abort();
-        for (_, component) in COMPONENTS {
-            let data = cluster.maps.get(component).await?.data.unwrap_or_default();
-            ensure!(
-                data["version"] == version,
-                "update {update}: {component} was skipped"
-            );
-        }
-        let events = cluster.events()?;
-        in_order(&events[before..], &version).with_context(|| format!("update {update}"))?;
+            Duration::from_millis(random.gen_range(0..LIFE_MS))
+        };
+        cluster.update_by(update, CHANGES, life).await?;
+        let version = format!("4.2.{update}");
         let history = cluster.status().await?.history;
         let states: Vec<_> = history.iter().map(|entry| entry.version.as_str()).collect();
         ensure!(

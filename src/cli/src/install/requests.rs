@@ -172,7 +172,7 @@ impl InstallRequests {
     }
 }
 
-/// Sends a request again while the API server has no answer yet: it reads its own definitions anew
+/// Sends a request again while the API server cannot serve it yet: it reloads its own definitions
 /// for a moment after each change of them.
 async fn patiently<T, F>(send: impl Fn() -> F) -> Result<T, wire::Error>
 where
