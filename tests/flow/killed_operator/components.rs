@@ -11,8 +11,8 @@ use crate::env::{Cluster, WELL, is_write};
 use crate::payload::COMPONENTS;
 
 impl Cluster {
-    /// Updates the cluster to `4.2.<update>` by version operators that are killed one after another:
-    /// each is what `life` makes of the cluster, and lives so long. A last one completes the
+    /// Updates the cluster to `4.2.<update>` by version operators that are killed one after
+    /// another. `life` prepares each one, and returns how long it lives. A last one completes the
     /// update. Nothing is skipped, and the order is kept.
     pub(crate) async fn update_by(
         &mut self,
