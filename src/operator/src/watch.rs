@@ -73,7 +73,7 @@ pub struct ProtobufForm<T> {
     /// Reads what is needed of an object.
     pub decode: fn(Bytes) -> Result<T, DecodeError>,
     /// Reads of an object what tells whether it has changed.
-    pub head: fn(Bytes, &RandomState) -> Result<Head, DecodeError>,
+    pub head: fn(&[u8], &RandomState) -> Result<Head, DecodeError>,
     /// Gives an object another version.
     pub renew: fn(&mut Arc<T>, String),
 }

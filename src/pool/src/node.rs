@@ -86,10 +86,10 @@ impl NodeView {
     /// # Errors
     /// The bytes are no such message.
     pub fn head(
-        bytes: Bytes,
+        bytes: &[u8],
         hasher: &impl BuildHasher,
     ) -> Result<(String, String, u64), DecodeError> {
-        Ok(protobuf::NodeHead::decode(bytes)?.read(hasher))
+        protobuf::head(bytes, hasher)
     }
 
     pub fn parse(node: Node) -> Self {

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::hash::RandomState;
+use std::mem;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use cluster::cache::Cache;
@@ -77,8 +78,8 @@ impl<'a, K: Watched> KindReader<'a, K> {
                 self.seen().last.clear();
             }
             let items = page.items.into_iter().map(|bytes| {
-                let head = (form.head)(bytes.clone(), &self.seen().hasher)?;
-                self.seen().note(head);
+                let head = (form.head)(&bytes, &self.seen().hasher)?;
+                self.seen().note(&head);
                 (form.decode)(bytes)
             });
             let items = items.collect::<Result<_, _>>();
@@ -173,20 +174,17 @@ impl<'a, K: Watched> KindReader<'a, K> {
         Ok(match event {
             ObjectEvent::Applied(bytes) => {
                 let mut seen = self.seen();
-                let head = (form.head)(bytes.clone(), &seen.hasher)?;
+                let head = (form.head)(&bytes, &seen.hasher)?;
                 // Where a write of ours was faster than the watch, the cache has another object.
-                let is_heartbeat = seen.version(&head).is_some_and(|version| {
-                    self.cache.renew(&head.name, version, |entry| {
+                let is_heartbeat = seen.note(&head).is_some_and(|before| {
+                    self.cache.renew(&head.name, &before, |entry| {
                         (form.renew)(entry, head.version.clone());
                     })
                 });
                 if is_heartbeat {
                     note_heartbeat();
-                    let version = head.version.clone();
-                    seen.note(head);
-                    ObjectEvent::Bookmark(version)
+                    ObjectEvent::Bookmark(head.version)
                 } else {
-                    seen.note(head);
                     ObjectEvent::Applied((form.decode)(bytes)?)
                 }
             }
@@ -214,13 +212,14 @@ struct Seen {
 }
 
 impl Seen {
-    fn note(&mut self, head: Head) {
-        self.last.insert(head.name, (head.version, head.content));
-    }
-
-    /// The version that came before, if it has the same content.
-    fn version(&self, head: &Head) -> Option<&str> {
-        let (version, content) = self.last.get(&head.name)?;
-        (*content == head.content).then_some(version)
+    /// Keeps what an object is now. The version that came before, if it has the same content.
+    fn note(&mut self, head: &Head) -> Option<String> {
+        let Some((version, content)) = self.last.get_mut(&head.name) else {
+            let now = (head.version.clone(), head.content);
+            self.last.insert(head.name.clone(), now);
+            return None;
+        };
+        let before = mem::replace(version, head.version.clone());
+        (mem::replace(content, head.content) == head.content).then_some(before)
     }
 }

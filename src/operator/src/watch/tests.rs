@@ -157,7 +157,7 @@ impl Watched for Beating {
             })
         },
         head: |bytes, hasher| {
-            let [name, version, content] = words(&bytes);
+            let [name, version, content] = words(bytes);
             Ok(Head {
                 name,
                 version,
@@ -172,7 +172,7 @@ impl Watched for Beating {
     }
 }
 
-fn words(bytes: &Bytes) -> [String; 3] {
+fn words(bytes: &[u8]) -> [String; 3] {
     let mut words = std::str::from_utf8(bytes).unwrap().split(' ');
     std::array::from_fn(|_| words.next().unwrap().to_owned())
 }

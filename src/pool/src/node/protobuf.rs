@@ -3,13 +3,15 @@
 //! Source: `generated.proto` of `k8s.io/api/core/v1` and of `k8s.io/apimachinery/pkg/apis/meta/v1`.
 
 use std::collections::BTreeMap;
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher, Hasher};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
-use prost::Message;
-use prost::bytes::Bytes;
+use prost::encoding::{
+    DecodeContext, WireType, check_wire_type, decode_key, decode_varint, skip_field, string,
+};
+use prost::{DecodeError, Message};
 
 /// Of a Node only what [`NodeView`](super::NodeView) needs. The rest, images and managed fields
 /// above all, is nine tenths of it; it is passed over, because each heartbeat of each kubelet
@@ -82,62 +84,96 @@ struct NodeCondition {
     status: String,
 }
 
-/// Of a Node what [`Node`] has, and whether it has changed. Nothing is copied but name and version.
-#[derive(Message)]
-pub(super) struct NodeHead {
-    #[prost(message, optional, tag = "1")]
-    metadata: Option<MetadataHead>,
-    #[prost(bytes = "bytes", tag = "2")]
-    spec: Bytes,
-    #[prost(message, optional, tag = "3")]
-    status: Option<StatusHead>,
+/// Of a Node its name, its version, and a number that is another one where anything else differs
+/// that [`Node`] reads. Nothing is copied but name and version.
+///
+/// Errors: the bytes are no such message.
+pub(super) fn head(
+    node: &[u8],
+    hasher: &impl BuildHasher,
+) -> Result<(String, String, u64), DecodeError> {
+    let (mut name, mut version) = (String::new(), String::new());
+    let mut content = hasher.build_hasher();
+    each_field(node, |field| {
+        match field.tag {
+            // metadata
+            1 => each_field(field.content()?, |field| {
+                match field.tag {
+                    1 => name = field.text()?,
+                    6 => version = field.text()?,
+                    // uid, creationTimestamp, labels, annotations
+                    5 | 8 | 11 | 12 => field.count(&mut content),
+                    _ => {}
+                }
+                Ok(())
+            })?,
+            // spec
+            2 => field.count(&mut content),
+            // status: conditions: type, status
+            3 => each_field(field.content()?, |field| match field.tag {
+                4 => {
+                    content.write_u32(field.tag);
+                    each_field(field.content()?, |field| {
+                        if let 1 | 2 = field.tag {
+                            field.count(&mut content);
+                        }
+                        Ok(())
+                    })
+                }
+                _ => Ok(()),
+            })?,
+            _ => {}
+        }
+        Ok(())
+    })?;
+    Ok((name, version, content.finish()))
 }
 
-#[derive(Message)]
-struct MetadataHead {
-    #[prost(string, tag = "1")]
-    name: String,
-    #[prost(bytes = "bytes", tag = "5")]
-    uid: Bytes,
-    #[prost(string, tag = "6")]
-    resource_version: String,
-    #[prost(bytes = "bytes", tag = "8")]
-    creation_timestamp: Bytes,
-    #[prost(bytes = "bytes", repeated, tag = "11")]
-    labels: Vec<Bytes>,
-    #[prost(bytes = "bytes", repeated, tag = "12")]
-    annotations: Vec<Bytes>,
+/// A field of a message. Of fields that name or count nothing here only the length is read.
+struct Field<'a> {
+    tag: u32,
+    form: WireType,
+    /// All that follows the key: of text and messages the length, too.
+    value: &'a [u8],
 }
 
-#[derive(Message, Hash)]
-struct StatusHead {
-    #[prost(message, repeated, tag = "4")]
-    conditions: Vec<ConditionHead>,
-}
-
-#[derive(Message, Hash)]
-struct ConditionHead {
-    #[prost(bytes = "bytes", tag = "1")]
-    r#type: Bytes,
-    #[prost(bytes = "bytes", tag = "2")]
-    status: Bytes,
-}
-
-impl NodeHead {
-    /// Name, version, and a number that is another one where anything else differs that [`Node`]
-    /// reads.
-    pub(super) fn read(self, hasher: &impl BuildHasher) -> (String, String, u64) {
-        let metadata = self.metadata.unwrap_or_default();
-        let content = hasher.hash_one((
-            &metadata.uid,
-            &metadata.creation_timestamp,
-            &metadata.labels,
-            &metadata.annotations,
-            &self.spec,
-            &self.status,
-        ));
-        (metadata.name, metadata.resource_version, content)
+impl<'a> Field<'a> {
+    /// The text or message that it is.
+    fn content(&self) -> Result<&'a [u8], DecodeError> {
+        check_wire_type(WireType::LengthDelimited, self.form)?;
+        let mut value = self.value;
+        decode_varint(&mut value)?;
+        Ok(value)
     }
+
+    fn text(&self) -> Result<String, DecodeError> {
+        let mut text = String::new();
+        let (mut value, context) = (self.value, DecodeContext::default());
+        string::merge(self.form, &mut text, &mut value, context)?;
+        Ok(text)
+    }
+
+    fn count(&self, content: &mut impl Hasher) {
+        content.write_u32(self.tag);
+        content.write(self.value);
+    }
+}
+
+/// Shows `read` the fields of a message, in their order.
+///
+/// Errors: those of `read`; the bytes are no message.
+fn each_field<'a>(
+    mut message: &'a [u8],
+    mut read: impl FnMut(&Field<'a>) -> Result<(), DecodeError>,
+) -> Result<(), DecodeError> {
+    while !message.is_empty() {
+        let (tag, form) = decode_key(&mut message)?;
+        let rest = message;
+        skip_field(form, tag, &mut message, DecodeContext::default())?;
+        let value = rest.split_at(rest.len() - message.len()).0;
+        read(&Field { tag, form, value })?;
+    }
+    Ok(())
 }
 
 impl From<Node> for core::Node {

@@ -1,5 +1,7 @@
 use std::hash::RandomState;
 
+use prost::bytes::Bytes;
+
 use super::*;
 use crate::node::NodeView;
 
@@ -16,8 +18,7 @@ fn raw() -> Bytes {
 }
 
 fn head(node: &Node, hasher: &RandomState) -> (String, String, u64) {
-    let bytes = Bytes::from(node.encode_to_vec());
-    NodeView::head(bytes, hasher).unwrap()
+    NodeView::head(&node.encode_to_vec(), hasher).unwrap()
 }
 
 #[test]
@@ -35,15 +36,22 @@ fn a_bare_node_can_be_read() {
 
 #[test]
 fn what_is_no_node_is_an_error() {
-    for bytes in [&b"\xff"[..], b"\x0a\x02\x0a", b"\x0a\x03\x0a\x01\xff"] {
+    for bytes in [
+        &b"\xff"[..],
+        b"\x0a\x02\x0a",
+        b"\x0a\x03\x0a\x01\xff",
+        // The metadata is a number.
+        b"\x08\x01",
+    ] {
         NodeView::decode(Bytes::from_static(bytes)).unwrap_err();
+        NodeView::head(bytes, &RandomState::new()).unwrap_err();
     }
 }
 
 #[test]
 fn a_heartbeat_has_the_same_content() {
     let hasher = RandomState::new();
-    let (name, version, content) = NodeView::head(raw(), &hasher).unwrap();
+    let (name, version, content) = NodeView::head(&raw(), &hasher).unwrap();
     let view = NodeView::decode(raw()).unwrap();
     assert_eq!((&name, &version), (&view.name, &view.resource_version));
     // Without all that is not read, as times of heartbeats.
