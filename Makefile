@@ -22,6 +22,8 @@ REGISTRY ?= localhost:5000/slipway
 RELEASE ?=
 # More options of the image builder, such as `--insecure`.
 IMAGES ?=
+# What images are built for: linux/amd64 or linux/arm64.
+PLATFORM ?= linux/amd64
 
 # What the build and the lab take from Debian: libostree and its tool, the hosts (debootstrap, systemd-nspawn), what their pods need (CNI
 # plugins, an image with busybox), the registry and skopeo, Prometheus and Alertmanager for managed upgrades,
@@ -30,6 +32,11 @@ IMAGES ?=
 PACKAGES := pkg-config libostree-dev libssl-dev libzstd-dev ostree debootstrap systemd-container skopeo docker-registry \
 	prometheus prometheus-alertmanager qemu-system-x86 qemu-utils grub-pc-bin xfsprogs ignition curl checkpolicy semodule-utils policycoreutils iproute2 e2fsprogs \
 	containernetworking-plugins busybox-static
+
+# What links programs for another processor, and runs each once.
+ifeq ($(PLATFORM),linux/arm64)
+PACKAGES += gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static
+endif
 
 .PHONY: help machine compilers setup lint unit binaries docs test list proof proof-programs proof-hosts proof-machine proof-images images release demo playground bench upstream-data
 
@@ -48,7 +55,8 @@ help:
 	@echo "make upstream-data   what tests read of OpenShift's repositories, into SLIPWAY_DATA (../shared/data)"
 	@echo "make release VERSION=0.2.0 [REGISTRY=registry/prefix] [RELEASE=\"--os IMAGE --key FILE --push\"]"
 	@echo "             images, release image, manifests, chart, command line and checksums, into target/release-files"
-	@echo "make images [PUSH=registry/prefix]   an OCI image of each component, into target/images; pushes them"
+	@echo "make images [PLATFORM=linux/arm64] [PUSH=registry/prefix]   an OCI image of each component, into target/images"
+	@echo "             or target/images-arm64; pushes them"
 
 # What the lab needs of this machine, and what a build does.
 machine:
@@ -87,16 +95,13 @@ proof: machine setup
 proof-programs proof-hosts proof-machine proof-images: machine setup
 	@$(SUITES) proof $(@:proof-%=%)
 
-# What is asked for and cannot be built is refused.
-ONLY_AMD64 = [ "$(or $(PLATFORM),linux/amd64)" = linux/amd64 ] || { echo "PLATFORM=$(PLATFORM): images are built for linux/amd64 only" >&2; exit 2; }
-
 images: compilers setup
-	@$(ONLY_AMD64)
-	@$(SUITES) images
-	@$(WITH) sh -c 'exec "$$CARGO_TARGET_DIR"/debug/image-builder "$$@"' sh $(if $(PUSH),--push $(PUSH)) $(IMAGES)
+	@$(SUITES) images $(PLATFORM)
+	@$(WITH) sh -c 'exec "$$CARGO_TARGET_DIR"/debug/image-builder "$$@"' sh --platform $(PLATFORM) $(if $(PUSH),--push $(PUSH)) $(IMAGES)
 
+# What is asked for and cannot be built is refused.
 release: compilers setup
-	@$(ONLY_AMD64)
+	@[ "$(PLATFORM)" = linux/amd64 ] || { echo "PLATFORM=$(PLATFORM): a release is of linux/amd64 only" >&2; exit 2; }
 	@[ -n "$(VERSION)" ] || { echo "make release VERSION=<version of Cargo.toml>: VERSION is missing" >&2; exit 2; }
 	@$(SUITES) images
 	@$(WITH) sh -c 'exec "$$CARGO_TARGET_DIR"/debug/release-builder "$$@"' sh --version $(VERSION) --registry $(REGISTRY) $(RELEASE)

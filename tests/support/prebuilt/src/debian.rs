@@ -18,7 +18,7 @@ use crate::cache::{self, Recipe};
 use crate::program::{command, run};
 
 /// Code name of the release.
-const SUITE: &str = "forky";
+pub(crate) const NEXT_SUITE: &str = "forky";
 
 /// In the folder: a line for each package, `name_version_architecture`.
 const VERSIONS: &str = "versions";
@@ -47,7 +47,7 @@ impl Packages {
     ) -> Result<PathBuf> {
         let archive = Archive::of_machine()?;
         let recipe = recipe
-            .with("suite", SUITE)
+            .with("suite", NEXT_SUITE)
             .with("archive", &archive.uri)
             .with("packages", self.names.join(" "))
             .with("programs", format!("{:?}", self.programs));
@@ -58,9 +58,13 @@ impl Packages {
     }
 
     fn fetch(self, archive: &Archive, dir: &Path) -> Result<()> {
-        let apt = Apt::new(archive, &dir.join("apt"))?;
+        let apt = Apt::new(archive, NEXT_SUITE, &[], &dir.join("apt"))?;
         // A line of progress. Where standard error is closed, nothing reads it.
-        drop(writeln!(stderr(), "{SUITE}: {}", self.names.join(", ")));
+        drop(writeln!(
+            stderr(),
+            "{NEXT_SUITE}: {}",
+            self.names.join(", ")
+        ));
         let fetched = apt.download(self.names)?;
         let root = dir.join("root");
         let mut versions = String::new();
@@ -77,7 +81,7 @@ impl Packages {
             fs::rename(&from, &to)
                 .with_context(|| format!("{} have no {name}", self.names.join(", ")))?;
             run(command(&to).args(*version))
-                .with_context(|| format!("{name} of {SUITE} does not run on this machine"))?;
+                .with_context(|| format!("{name} of {NEXT_SUITE} does not run on this machine"))?;
         }
         fs::remove_dir_all(&root)?;
         fs::remove_dir_all(&apt.dir)?;
@@ -95,20 +99,32 @@ pub(crate) fn versions(dir: &Path) -> Result<String> {
     fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
 }
 
-/// apt for another release, with nothing of what this machine's apt keeps.
-struct Apt {
+/// apt for another release or processor, with nothing of what this machine's apt keeps.
+pub(crate) struct Apt {
     dir: PathBuf,
+    /// The first one is that of packages that name none; none at all: this machine's.
+    architectures: Vec<String>,
 }
 
 impl Apt {
-    fn new(archive: &Archive, dir: &Path) -> Result<Self> {
+    /// Fetches the index of a release into a folder.
+    ///
+    /// # Errors
+    ///
+    /// The archive has no such release, or cannot be reached.
+    pub(crate) fn new(
+        archive: &Archive,
+        suite: &str,
+        architectures: &[&str],
+        dir: &Path,
+    ) -> Result<Self> {
         for folder in ["lists/partial", "archives/partial", "deb"] {
             fs::create_dir_all(dir.join(folder))?;
         }
         let keyring = archive.keyring.as_deref();
         let signed = keyring.map(|keyring| format!("[signed-by={}] ", keyring.display()));
         let line = format!(
-            "deb {}{} {SUITE} main\n",
+            "deb {}{} {suite} main\n",
             signed.unwrap_or_default(),
             archive.uri
         );
@@ -116,10 +132,11 @@ impl Apt {
         fs::write(dir.join("status"), "")?;
         let apt = Self {
             dir: dir.to_owned(),
+            architectures: architectures.iter().map(ToString::to_string).collect(),
         };
         let archive = &archive.uri;
         run(apt.command("apt-get").args(["--quiet=2", "update"]))
-            .with_context(|| format!("{archive} has no release {SUITE}"))?;
+            .with_context(|| format!("{archive} has no release {suite}"))?;
         Ok(apt)
     }
 
@@ -131,11 +148,22 @@ impl Apt {
             .args(["--quiet=2", "download"])
             .args(packages)
             .current_dir(&folder))?;
-        let listing = fs::read_dir(&folder)?;
-        let files: std::io::Result<Vec<_>> = listing.map(|entry| Ok(entry?.path())).collect();
-        let mut files = files?;
-        files.sort();
-        Ok(files)
+        packages_in(&folder)
+    }
+
+    /// Fetches packages and all that they depend on; their files.
+    ///
+    /// # Errors
+    ///
+    /// The release has no such package, or cannot be reached.
+    pub(crate) fn closure(&self, packages: &[&str]) -> Result<Vec<PathBuf>> {
+        let mut apt = self.command("apt-get");
+        let only = ["--quiet=2", "--yes", "--no-install-recommends"];
+        run(apt
+            .args(only)
+            .args(["--download-only", "install"])
+            .args(packages))?;
+        packages_in(&self.dir.join("archives"))
     }
 
     fn command(&self, program: &str) -> Command {
@@ -153,8 +181,23 @@ impl Apt {
             "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false".to_owned(),
             "Acquire::Languages=none".to_owned(),
         ];
+        let first = self.architectures.first();
+        let first = first.map(|first| format!("APT::Architecture={first}"));
+        let all = self.architectures.iter();
+        let all = all.map(|one| format!("APT::Architectures::={one}"));
+        let settings: Vec<String> = settings.into_iter().chain(first).chain(all).collect();
         let mut command = command(program);
         command.args(settings.iter().flat_map(|setting| ["-o", setting.as_str()]));
         command
     }
+}
+
+/// The packages in a folder, in order.
+fn packages_in(folder: &Path) -> Result<Vec<PathBuf>> {
+    let listing = fs::read_dir(folder)?;
+    let files: std::io::Result<Vec<_>> = listing.map(|entry| Ok(entry?.path())).collect();
+    let mut files = files?;
+    files.retain(|file| file.extension().is_some_and(|end| end == "deb"));
+    files.sort();
+    Ok(files)
 }

@@ -7,6 +7,7 @@
 //! - `control_plane`: the programs of Kubernetes and etcd; `container_runtime`: containerd; `go`:
 //!   the modules that both are built from
 //! - `helm`: Helm, which installs charts
+//! - `cross`: the compiler for another processor
 //! - `tree`: the operating system of hosts
 //! - `cache`: folders under a digest of what they are made from
 //! - `program`: programs that run to their end
@@ -15,6 +16,7 @@ mod archive;
 pub mod cache;
 pub mod container_runtime;
 pub mod control_plane;
+pub mod cross;
 mod debian;
 mod go;
 pub mod helm;

@@ -1,31 +1,20 @@
 //! What cargo and go build: the test executables, the programs under test, the lab's parts.
 
 use std::fs;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result};
 use serde_json::Value;
 
-use crate::cargo::{DAEMON, DEVELOPMENT, ForBuilds, HELPER, Ledger, PEERS, SERVICES};
+use crate::cargo::{DEVELOPMENT, ForBuilds, Ledger, PEERS};
 use crate::cores::Cores;
 use crate::job::{BUILD_LIMIT, Job, Log, Outcome};
 use crate::libtest;
 use crate::progress::Meter;
-use crate::table::PROGRAMS;
-use crate::workspace::{Workspace, setting};
-
-/// The newest version of glibc's symbols that the helper may need: the host's is what it is.
-const HOST_GLIBC: (u32, u32) = (2, 34);
-
-/// Libraries that images of components have: glibc's, and the unwinder of panics.
-const IMAGE_LIBRARIES: [&str; 4] = ["libc.so", "libm.so", "libgcc_s.so", "ld-linux"];
-
-/// Largest stripped release of a program, in bytes: half as much again as today's.
-const RELEASE_BYTES: u64 = 24 << 20;
+use crate::workspace::Workspace;
 
 /// A profile of cargo.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +36,7 @@ impl Profile {
     }
 
     /// Its folder below the target directory.
-    const fn folder(self) -> &'static str {
+    pub(crate) const fn folder(self) -> &'static str {
         match self {
             Self::Dev => "debug",
             Self::Release => "release",
@@ -154,7 +143,7 @@ pub(crate) fn crates(
 }
 
 /// Runs cargo with its progress bar; its messages, and how often libraries were compiled.
-fn compile(
+pub(crate) fn compile(
     workspace: &Workspace,
     log: &Log,
     mut cargo: Command,
@@ -199,162 +188,6 @@ pub(crate) fn unit(workspace: &Workspace, executables: &Executables) -> Job {
             ..Outcome::default()
         })
     })
-}
-
-/// Builds the release of all programs: those of nodes apart.
-pub(crate) fn release(workspace: &Workspace, after: &[&'static str]) -> Job {
-    let workspace = workspace.clone();
-    let job = Job::new("release", after, move |log| {
-        let mut notes = Vec::new();
-        for arguments in [SERVICES, DAEMON, HELPER] {
-            let mut cargo = workspace.compiler("cargo");
-            cargo.args(arguments.split_whitespace());
-            remap_paths(&mut cargo, &workspace)?;
-            let (_, note) = compile(&workspace, log, cargo, &Ledger::default())?;
-            notes.push(note);
-        }
-        let note = notes.join("; of a program of nodes ");
-        Ok(Outcome {
-            note,
-            ..Outcome::default()
-        })
-    });
-    job.meter(Meter::Cargo)
-}
-
-/// Strips and checks programs that are built, in the folder from which suites and images take them.
-/// Others there are removed if they are of other sources.
-pub(crate) fn programs(
-    workspace: &Workspace,
-    (profile, names): (Profile, &'static [&'static str]),
-    (name, after): (&'static str, &[&'static str]),
-) -> Job {
-    let workspace = workspace.clone();
-    Job::new(name, after, move |log| {
-        let sources = workspace.output("tests/support/suites/sources.sh", &[])? + "\n";
-        let programs = workspace.programs();
-        fs::create_dir_all(&programs)?;
-        let listed = programs.join("sources");
-        if fs::read_to_string(&listed).unwrap_or_default() != sources {
-            for name in PROGRAMS {
-                match fs::remove_file(programs.join(name)) {
-                    Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.into()),
-                    Ok(()) | Err(_) => {}
-                }
-            }
-        }
-        for program in names {
-            let mut strip = workspace.command("strip");
-            // The build id is a hash of the debug information too, which has the checkout's path.
-            strip
-                .args(["--strip-all", "--remove-section=.note.gnu.build-id"])
-                .arg("-o")
-                .arg(programs.join(program));
-            strip.arg(workspace.built().join(profile.folder()).join(program));
-            log.run(&mut strip, BUILD_LIMIT)?;
-            check(&workspace, program, profile)?;
-        }
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "a file that is lost is built again"
-        )]
-        fs::write(listed, sources)?;
-        Ok(Outcome::default())
-    })
-}
-
-/// Keeps paths of this computer out of a program, so that its bytes are the same wherever it is
-/// built.
-///
-/// Cargo names the workspace's own sources relative to the checkout. What remains are sources of
-/// other crates, below Cargo's home, and sources that build scripts write, below the target
-/// directory. Only releases are built so: in the profile of tests, all crates would be compiled
-/// twice.
-fn remap_paths(cargo: &mut Command, workspace: &Workspace) -> Result<()> {
-    let home = match (setting("CARGO_HOME"), setting("HOME")) {
-        (Some(home), _) => PathBuf::from(home),
-        (None, Some(home)) => Path::new(&home).join(".cargo"),
-        (None, None) => bail!("neither CARGO_HOME nor HOME is set"),
-    };
-    let remapped = [
-        (home.display().to_string(), "/cargo"),
-        (workspace.built().display().to_string(), "/target"),
-    ];
-    let flag = |option: &str| {
-        let flags = remapped
-            .iter()
-            .map(|(path, name)| format!("{option}={path}={name}"));
-        flags.collect::<Vec<_>>()
-    };
-    // Cargo splits this variable at the unit separator.
-    let rust = flag("--remap-path-prefix").join("\u{1f}");
-    cargo.env("CARGO_ENCODED_RUSTFLAGS", rust);
-    cargo.env("CFLAGS", flag("-ffile-prefix-map").join(" "));
-    Ok(())
-}
-
-/// Checks a stripped program for what a node may be given.
-fn check(workspace: &Workspace, program: &str, profile: Profile) -> Result<()> {
-    let path = workspace.programs().join(program);
-    let path = path.to_str().context("the checkout's path is not UTF-8")?;
-    let dynamic = workspace.output("readelf", &["--wide", "--dynamic", path])?;
-    let needed: Vec<&str> = needed(&dynamic).collect();
-    ensure!(
-        !needed.is_empty(),
-        "readelf finds no library that {program} needs"
-    );
-    let is_of_image = |name: &&&str| IMAGE_LIBRARIES.iter().any(|one| name.starts_with(one));
-    let others: Vec<_> = needed.iter().filter(|name| !is_of_image(name)).collect();
-    let has_ostree = others.iter().any(|name| name.starts_with("libostree-1.so"));
-    ensure!(
-        if program == "mcd-os" {
-            has_ostree
-        } else {
-            others.is_empty()
-        },
-        "{program} links {others:?} besides glibc; mcd-os links libostree, which is the host's, and no other \
-         program anything"
-    );
-    if profile == Profile::Dev {
-        return Ok(());
-    }
-    let bytes = fs::metadata(path)?.len();
-    ensure!(
-        bytes <= RELEASE_BYTES,
-        "{program} has {bytes} bytes, more than {RELEASE_BYTES}"
-    );
-    let versions = workspace.output("readelf", &["--wide", "--version-info", path])?;
-    let newest = newest_glibc(&versions)
-        .with_context(|| format!("readelf finds no version of glibc that {program} needs"))?;
-    ensure!(
-        program != "mcd-os" || newest <= HOST_GLIBC,
-        "{program} needs glibc {newest:?}, and hosts may have {HOST_GLIBC:?}"
-    );
-    Ok(())
-}
-
-/// Names of libraries, of lines `0x1 (NEEDED) Shared library: [libc.so.6]`.
-fn needed(dynamic: &str) -> impl Iterator<Item = &str> {
-    let lines = dynamic.lines().filter(|line| line.contains("(NEEDED)"));
-    lines.filter_map(|line| {
-        line.split_once('[')?
-            .1
-            .split_once(']')
-            .map(|(name, _)| name)
-    })
-}
-
-/// The newest `GLIBC_2.x` that is named.
-fn newest_glibc(versions: &str) -> Option<(u32, u32)> {
-    let names = versions.split("GLIBC_").skip(1);
-    let parse = |name: &str| {
-        let end = name
-            .find(|c: char| !c.is_ascii_digit() && c != '.')
-            .unwrap_or(name.len());
-        let mut numbers = name.get(..end)?.split('.');
-        Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
-    };
-    names.filter_map(parse).max()
 }
 
 /// What the lab is made of.
@@ -488,20 +321,6 @@ pub(crate) fn show_bar(cargo: &mut Command) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_newest_glibc_is_found_by_number() {
-        let text = "Name: GLIBC_2.9  Flags\n 0x: GLIBC_2.34 (3)\n GLIBC_2.2.5 GLIBC_PRIVATE";
-        assert_eq!(newest_glibc(text), Some((2, 34)));
-        assert_eq!(newest_glibc("nothing"), None);
-    }
-
-    #[test]
-    fn libraries_that_are_needed_are_named() {
-        let text = " 0x0001 (NEEDED)  Shared library: [libc.so.6]\n 0x000c (INIT) 0x1000\n \
-            0x0001 (NEEDED)  Shared library: [libz.so.1]\n";
-        assert_eq!(needed(text).collect::<Vec<_>>(), ["libc.so.6", "libz.so.1"]);
-    }
 
     #[test]
     fn test_executables_are_read_from_cargos_messages() {

@@ -3,7 +3,8 @@
 //! It must not know: what a suite tests.
 //!
 //! - `table`: which suites there are, and what each needs
-//! - `compile`: what is built; `cargo`: how cargo is called; `cores`: how many at once
+//! - `compile`: what is built; `shipped`: what ships; `cargo`: how cargo is called; `cores`: how many at once
+//! - `platform`: what programs are built for
 //! - `lanes`: which job starts next
 //! - `job`: what runs in a lane
 //! - `libtest`: what a test executable says
@@ -21,11 +22,13 @@ mod job;
 mod lanes;
 mod last_release;
 mod libtest;
+mod platform;
 mod progress;
 mod proof;
 mod report;
 mod run;
 mod screen;
+mod shipped;
 mod stamp;
 mod table;
 mod workspace;
@@ -36,6 +39,7 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 
 use compile::Profile;
+use platform::Platform;
 use table::{Part, SUITES};
 use workspace::Workspace;
 
@@ -46,7 +50,7 @@ const USAGE: &str = "usage: suites test [SUITE...]       everything, or these su
        suites programs [dev|release]
        suites first-roll           what the demo needs for its first roll
        suites rest                 what it needs besides, while it runs
-       suites playground | bench | images   what they need
+       suites playground | bench | images [PLATFORM]   what they need; linux/amd64 or linux/arm64
        suites list                 all suites
 Exits with 0 if all passed, 1 if something failed, 2 for a wrong call.";
 
@@ -68,7 +72,12 @@ fn main() -> ExitCode {
             .and_then(|workspace| workspace.with(cores::half))
             .and_then(|workspace| run::rest(&workspace)),
         ["playground"] => find().and_then(|workspace| run::playground(&workspace)),
-        ["images"] => find().and_then(|workspace| run::images(&workspace)),
+        ["images"] => find().and_then(|workspace| run::images(&workspace, Platform::Amd64)),
+        ["images", name] => Platform::named(name)
+            .ok_or_else(|| {
+                anyhow::anyhow!("images are built for linux/amd64 and linux/arm64, not {name}")
+            })
+            .and_then(|platform| run::images(&find()?, platform)),
         ["bench"] => find().and_then(|workspace| run::bench(&workspace)),
         ["list"] => list(),
         _ => {

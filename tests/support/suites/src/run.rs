@@ -11,9 +11,11 @@ use crate::compile::{self, Built, Executables, PARTS, Profile};
 use crate::job::{self, Job, Log, Outcome};
 use crate::last_release;
 use crate::libtest;
+use crate::platform::Platform;
 use crate::progress::Meter;
 use crate::proof;
 use crate::report::{self, Report};
+use crate::shipped::{self, Stripped};
 use crate::stamp::{Inputs, Stamp};
 use crate::table::{NODE_PROGRAMS, OTHER_PROGRAMS, PROGRAMS, Part, SUITES, Suite, When};
 use crate::workspace::{Workspace, now_secs, setting};
@@ -121,7 +123,7 @@ pub(crate) fn programs(workspace: &Workspace, profile: Profile) -> Result<bool> 
                 &built,
             )]
         }
-        Profile::Release => vec![compile::release(workspace, &[])],
+        Profile::Release => vec![shipped::release(workspace, Platform::Amd64, &[])],
     };
     jobs.push(stripped(workspace, profile));
     plain(workspace, jobs)
@@ -133,7 +135,8 @@ fn stripped(workspace: &Workspace, profile: Profile) -> Job {
         Profile::Dev => "crates",
         Profile::Release => "release",
     };
-    compile::programs(workspace, (profile, &PROGRAMS), ("programs", &[after]))
+    let stripped = Stripped::here(profile, &PROGRAMS);
+    shipped::programs(workspace, stripped, ("programs", &[after]))
 }
 
 /// What the demo needs for its first roll.
@@ -142,8 +145,8 @@ pub(crate) fn first_roll(workspace: &Workspace) -> Result<bool> {
     let built = Built::default();
     let mut jobs = vec![compile::crates(workspace, ("crates", &[]), first, &built)];
     jobs.extend(compile::prebuilt(workspace)?);
-    let first = (Profile::Dev, NODE_PROGRAMS.as_slice());
-    jobs.push(compile::programs(
+    let first = Stripped::here(Profile::Dev, &NODE_PROGRAMS);
+    jobs.push(shipped::programs(
         workspace,
         first,
         ("programs", &["crates"]),
@@ -179,10 +182,10 @@ pub(crate) fn rest(workspace: &Workspace) -> Result<bool> {
     let Rest { building, failed } = Rest::of(workspace);
     let rest = selected(&OTHER_PROGRAMS, &["--bin", "demo-operator"]);
     let built = Built::default();
-    let programs = (Profile::Dev, OTHER_PROGRAMS.as_slice());
+    let programs = Stripped::here(Profile::Dev, &OTHER_PROGRAMS);
     let jobs = vec![
         compile::crates(workspace, ("more-crates", &[]), rest, &built),
-        compile::programs(workspace, programs, ("more-programs", &["more-crates"])),
+        shipped::programs(workspace, programs, ("more-programs", &["more-crates"])),
     ];
     let mut report = Report::in_file(building.clone(), workspace);
     let passed = job::run_all(workspace, jobs, &mut report)?;
@@ -206,13 +209,17 @@ pub(crate) fn playground(workspace: &Workspace) -> Result<bool> {
 }
 
 /// Releases of all programs, and the maker of images.
-pub(crate) fn images(workspace: &Workspace) -> Result<bool> {
+pub(crate) fn images(workspace: &Workspace, platform: Platform) -> Result<bool> {
     let built = Built::default();
     let builder = selected(&[], &["--bin", "image-builder", "--bin", "release-builder"]);
+    let programs = Stripped {
+        platform,
+        ..Stripped::here(Profile::Release, &PROGRAMS)
+    };
     let jobs = vec![
         compile::crates(workspace, ("crates", &[]), builder, &built),
-        compile::release(workspace, &["crates"]),
-        stripped(workspace, Profile::Release),
+        shipped::release(workspace, platform, &["crates"]),
+        shipped::programs(workspace, programs, ("programs", &["release"])),
     ];
     plain(workspace, jobs)
 }
@@ -228,7 +235,7 @@ pub(crate) fn bench(workspace: &Workspace) -> Result<bool> {
         &built,
     )];
     jobs.extend(compile::prebuilt(workspace)?);
-    jobs.push(compile::release(workspace, &["crates"]));
+    jobs.push(shipped::release(workspace, Platform::Amd64, &["crates"]));
     jobs.push(stripped(workspace, Profile::Release));
     jobs.push(compile::peers(workspace));
     plain(workspace, jobs)
@@ -285,7 +292,7 @@ fn run(workspace: &Workspace, selection: Selection, report: &mut Report) -> Resu
     ));
     jobs.extend(compile::prebuilt(workspace)?);
     if profile == Profile::Release {
-        jobs.push(compile::release(workspace, &["crates"]));
+        jobs.push(shipped::release(workspace, Platform::Amd64, &["crates"]));
     }
     jobs.push(stripped(workspace, profile));
     if suites.iter().any(|suite| suite.has_last_release) {

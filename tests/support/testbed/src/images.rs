@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result};
-use image_builder::{Options, Packing, build_named, push};
+use image_builder::{Architecture, Options, Packing, build_named, push};
 use kube::api::DynamicObject;
 use lab::manifest;
 use serde_json::Value;
@@ -101,6 +101,7 @@ async fn push_named(
     let out = host_lab.lab.dir().join("images");
     let options = Options {
         checkout: workspace(),
+        architecture: Architecture::Amd64,
         programs: programs.folder().to_owned(),
         packages: lab::cache::dir().join("debian"),
         out: out.clone(),

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
 use image_builder::component::{Component, Program, ReleaseRole};
-use image_builder::{Options, Packing, build_component, push};
+use image_builder::{Architecture, Options, Packing, build_component, push};
 use jiff::Timestamp;
 use kube::core::{ApiResource, GroupVersionKind};
 use observer::release::{ReleaseManifest, ReleaseUpdate};
@@ -265,6 +265,7 @@ impl Maker<'_> {
         let host_lab = self.cluster.host_lab()?;
         let options = Options {
             checkout: testbed::workspace(),
+            architecture: Architecture::Amd64,
             programs: own
                 .parent()
                 .context("this program is in no folder")?

@@ -1,10 +1,11 @@
 //! Images of components.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
-use images::image::Platform;
 use images::tree::{EntryContent, NewLayer, Packing};
 use images::{Credentials, Draft, ImageLocation, Stores, Tree};
 use release::payload::Files;
@@ -12,6 +13,7 @@ use release::references::annotation::{COMMIT_ID, SOURCE_LOCATION};
 use release::verification::{self, SignatureTrust};
 use release::{ImageDigest, MANIFESTS, OPERATOR_LABEL};
 
+use crate::architecture::Architecture;
 use crate::checkout::Checkout;
 use crate::component::{COMPONENTS, Component, KEYS, NON_ROOT, ReleaseRole};
 use crate::debian::{self, Package};
@@ -32,7 +34,9 @@ const NSSWITCH: &str = "hosts: files dns\n";
 pub struct Options {
     /// The checkout.
     pub checkout: PathBuf,
-    /// Directory with the programs.
+    /// What the images are for.
+    pub architecture: Architecture,
+    /// Directory with the programs, which are for that.
     pub programs: PathBuf,
     /// Directory of Debian packages that were fetched.
     pub packages: PathBuf,
@@ -176,7 +180,7 @@ fn draft(
     let parts = options
         .parts
         .of(options, component, || pack(options, checkout, component))?;
-    let mut draft = Draft::new(Platform::of_this_machine(), checkout.time);
+    let mut draft = Draft::new(options.architecture.platform(), checkout.time);
     component.user.clone_into(&mut draft.user);
     let entrypoint = component.programs.first().context("it has no program")?;
     draft.entrypoint = vec![format!("/usr/bin/{}", entrypoint.name)];
@@ -261,7 +265,7 @@ fn keys_draft(
     checkout: &Checkout,
     trust: &SignatureTrust,
 ) -> anyhow::Result<Draft> {
-    let mut draft = Draft::new(Platform::of_this_machine(), checkout.time);
+    let mut draft = Draft::new(options.architecture.platform(), checkout.time);
     NON_ROOT.clone_into(&mut draft.user);
     let title = "Slipway: keys by which clusters verify releases";
     draft.labels = labels(checkout, KEYS, title);
@@ -300,6 +304,16 @@ fn programs(options: &Options, component: &Component) -> anyhow::Result<Tree> {
             "there is no {}: `make binaries` builds it",
             file.display()
         );
+        let mut header = [0; 20];
+        File::open(&file)?
+            .read_exact(&mut header)
+            .unwrap_or_default();
+        ensure!(
+            options.architecture.has_program(&header),
+            "{} is no program for {}",
+            file.display(),
+            options.architecture.platform()
+        );
         tree.put(
             &format!("usr/bin/{}", program.name),
             0o755,
@@ -310,12 +324,16 @@ fn programs(options: &Options, component: &Component) -> anyhow::Result<Tree> {
 }
 
 fn pack(options: &Options, checkout: &Checkout, component: &Component) -> anyhow::Result<Parts> {
-    let packages = debian::fetch(component.packages, &options.packages)?;
+    let packages = debian::fetch(component.packages, options.architecture, &options.packages)?;
     let root = root(&packages, component)?;
     let programs = programs(options, component)?;
     let mut crates = BTreeSet::new();
     for program in component.programs {
-        crates.extend(sbom::crates(&options.checkout, program)?);
+        crates.extend(sbom::crates(
+            &options.checkout,
+            program,
+            options.architecture,
+        )?);
     }
     Ok(Parts {
         root: root.layer_packed(checkout.time, options.packing)?,
@@ -333,7 +351,7 @@ fn bill(
     component: &Component,
     parts: &Parts,
 ) -> anyhow::Result<NewLayer> {
-    let document = sbom::document(component, checkout, &parts.crates, &parts.packages);
+    let document = sbom::document(component, checkout, options.architecture, parts);
     let mut bytes = serde_json::to_vec_pretty(&document)?;
     bytes.push(b'\n');
     let mut tree = Tree::new();
@@ -368,6 +386,7 @@ mod tests {
     fn options(out: &Path) -> Options {
         Options {
             checkout: PathBuf::new(),
+            architecture: Architecture::Amd64,
             programs: PathBuf::new(),
             packages: PathBuf::new(),
             out: out.to_owned(),
@@ -393,7 +412,8 @@ mod tests {
     #[expect(clippy::disallowed_methods, reason = "a test's own file")]
     async fn versions_differ_in_their_bill_of_materials_only() {
         let directory = tempfile::tempdir().unwrap();
-        std::fs::write(directory.path().join("small"), "a program").unwrap();
+        let program = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x03\0\x3e\0";
+        std::fs::write(directory.path().join("small"), program).unwrap();
         let component = Component {
             name: "small",
             programs: &[Program {
@@ -418,7 +438,7 @@ mod tests {
             };
             put(&options, &checkout, &component, None).await.unwrap();
             let location: ImageLocation = location(&options.out, "small").parse().unwrap();
-            let platform = Platform::of_this_machine();
+            let platform = options.architecture.platform();
             let image = images::Image::open(&stores, &location, &platform);
             let image = image.await.unwrap();
             let digests = image.layers().iter().map(|layer| layer.digest().clone());
@@ -427,6 +447,18 @@ mod tests {
         assert_eq!(layers[0].len(), 3);
         assert_eq!(layers[0][..2], layers[1][..2]);
         assert_ne!(layers[0][2], layers[1][2]);
+        // Programs for another processor are refused.
+        let other = Options {
+            architecture: Architecture::Arm64,
+            parts: PackedParts::default(),
+            ..options.clone()
+        };
+        let error = put(&other, &checkout(None), &component, None).await;
+        let error = format!("{:#}", error.unwrap_err());
+        assert!(
+            error.ends_with("small is no program for linux/arm64"),
+            "{error}"
+        );
         // What is packed is not packed again.
         std::fs::remove_file(directory.path().join("small")).unwrap();
         put(&options, &checkout(None), &component, None)
@@ -448,7 +480,7 @@ mod tests {
 
         let location: ImageLocation = location(&options.out, KEYS).parse().unwrap();
         let stores = Stores::new(Credentials::default(), false);
-        let platform = Platform::of_this_machine();
+        let platform = options.architecture.platform();
         let image = images::Image::open(&stores, &location, &platform);
         let image = image.await.unwrap();
         assert!(is_operator(&image.labels()));

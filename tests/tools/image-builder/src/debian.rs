@@ -10,6 +10,7 @@ use images::Tree;
 use images::tree::EntryContent;
 use tar::Archive;
 
+use crate::architecture::Architecture;
 use crate::run::{output, text};
 
 /// Directorys that no program of ours reads: other languages, character sets, manuals.
@@ -48,81 +49,137 @@ pub struct Package {
 ///
 /// # Errors
 /// An archive has no such package, or cannot be reached.
-pub fn fetch(names: &[&str], directory: &Path) -> anyhow::Result<Vec<Package>> {
+pub fn fetch(
+    names: &[&str],
+    architecture: Architecture,
+    directory: &Path,
+) -> anyhow::Result<Vec<Package>> {
     let made = std::fs::create_dir_all(directory);
     made.with_context(|| format!("cannot make {}", directory.display()))?;
     if names.is_empty() {
         return Ok(Vec::new());
     }
-    let shown = show(names, directory)?;
+    let apt = Apt::new(architecture, directory)?;
+    let shown = apt.show(names)?;
     let packages = names.iter().zip(&shown);
     packages
-        .map(|(name, shown)| fetch_one(name, &fields(shown), directory))
+        .map(|(name, shown)| apt.fetch(name, &fields(shown)))
         .collect()
 }
 
-/// What the archives say of each of these packages. A process asks once for each: `apt-cache` takes
-/// a second to read the whole index.
-fn show(names: &[&str], directory: &Path) -> anyhow::Result<Vec<String>> {
-    static KNOWN: Mutex<BTreeMap<String, String>> = Mutex::new(BTreeMap::new());
-    // Each write is whole.
-    let mut shown_before = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    let new: Vec<&str> = (names.iter().copied())
-        .filter(|name| !shown_before.contains_key(*name))
-        .collect();
-    if !new.is_empty() {
-        let words = ["apt-cache", "show", "--no-all-versions"].into_iter();
-        let words: Vec<&str> = words.chain(new).collect();
-        for shown in text(directory, &words)?.split("\n\n") {
-            if let Some(name) = fields(shown).get("Package") {
-                shown_before.insert((*name).to_owned(), shown.to_owned());
-            }
-        }
-    }
-    let found = names.iter().map(|name| {
-        let shown = shown_before.get(*name).cloned();
-        shown.ok_or_else(|| anyhow!("apt-cache says nothing of {name}"))
-    });
-    found.collect()
+/// apt, which knows this machine's archives.
+struct Apt<'a> {
+    /// Where packages are kept.
+    directory: &'a Path,
+    architecture: Architecture,
+    /// Arguments by which it knows the packages of another processor.
+    settings: Vec<String>,
 }
 
-fn fetch_one(
-    name: &str,
-    fields: &BTreeMap<&str, &str>,
-    directory: &Path,
-) -> anyhow::Result<Package> {
-    let field = |key: &str| {
-        let value = fields.get(key).map(|value| (*value).to_owned());
-        value.ok_or_else(|| anyhow!("apt-cache says nothing of {name}'s {key}"))
-    };
-    let (version, architecture) = (field("Version")?, field("Architecture")?);
-    let sha256 = field("SHA256")?;
-    // As apt-get names it: the colon of an epoch is escaped.
-    let escaped = version.replace(':', "%3a");
-    let file = directory.join(format!("{name}_{escaped}_{architecture}.deb"));
-    if !file.exists() {
-        let scratch = tempfile::tempdir_in(directory).context("cannot make a directory")?;
-        // apt's own user cannot write here: apt-get warns of that and continues as root.
-        let wanted = format!("{name}={version}");
-        output(scratch.path(), &["apt-get", "--quiet", "download", &wanted])?;
-        let fetched = scratch.path().join(file.file_name().unwrap_or_default());
-        std::fs::rename(&fetched, &file)
-            .with_context(|| format!("apt-get left no {}", fetched.display()))?;
+/// What the archives say of packages, by architecture and name.
+type Shown = BTreeMap<(Architecture, String), String>;
+
+impl<'a> Apt<'a> {
+    /// apt for a processor. For another than this machine's it fetches the indexes, and leaves those
+    /// of the machine alone.
+    fn new(architecture: Architecture, directory: &'a Path) -> anyhow::Result<Self> {
+        let name = architecture.name();
+        let mut apt = Self {
+            directory,
+            architecture,
+            settings: Vec::new(),
+        };
+        if text(directory, &["dpkg", "--print-architecture"])? == name {
+            return Ok(apt);
+        }
+        let state = directory.join(format!("apt-{name}"));
+        std::fs::create_dir_all(state.join("lists/partial"))?;
+        let state = state.to_str().context("the cache's path is not UTF-8")?;
+        let settings = [
+            format!("Dir::State::lists={state}/lists"),
+            // No package is installed.
+            "Dir::State::status=/dev/null".to_owned(),
+            format!("Dir::Cache={state}"),
+            format!("APT::Architecture={name}"),
+            format!("APT::Architectures={name}"),
+            format!("APT::Architectures::={name}"),
+        ];
+        let settings = settings.into_iter();
+        apt.settings = settings.flat_map(|one| ["-o".to_owned(), one]).collect();
+        apt.run("apt-get", directory, &["--quiet", "update"])?;
+        Ok(apt)
     }
-    let path = file.to_str().context("the cache's path is not UTF-8")?;
-    let sum = text(directory, &["sha256sum", path])?;
-    if !sum.starts_with(&sha256) {
-        bail!("{path} is not what the archive has: remove it");
+
+    /// What a program of apt prints.
+    fn run(&self, program: &str, directory: &Path, words: &[&str]) -> anyhow::Result<Vec<u8>> {
+        let settings = self.settings.iter().map(String::as_str);
+        let words = words.iter().copied();
+        let all: Vec<&str> = [program].into_iter().chain(settings).chain(words).collect();
+        output(directory, &all)
     }
-    let control = text(directory, &["dpkg-deb", "--field", path])?;
-    Ok(Package {
-        name: name.to_owned(),
-        version,
-        architecture,
-        sha256,
-        file,
-        control,
-    })
+
+    /// What the archives say of each of these packages. A process asks once for each: `apt-cache`
+    /// takes a second to read the whole index.
+    fn show(&self, names: &[&str]) -> anyhow::Result<Vec<String>> {
+        static KNOWN: Mutex<Shown> = Mutex::new(Shown::new());
+        // Each write is whole.
+        let mut shown_before = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = |name: &str| (self.architecture, name.to_owned());
+        let new: Vec<&str> = (names.iter().copied())
+            .filter(|name| !shown_before.contains_key(&key(name)))
+            .collect();
+        if !new.is_empty() {
+            let words = [&["show", "--no-all-versions"], &new[..]].concat();
+            let shown = self.run("apt-cache", self.directory, &words)?;
+            for shown in String::from_utf8(shown)?.split("\n\n") {
+                if let Some(name) = fields(shown).get("Package") {
+                    shown_before.insert(key(name), shown.to_owned());
+                }
+            }
+        }
+        let found = names.iter().map(|name| {
+            let shown = shown_before.get(&key(name)).cloned();
+            shown.ok_or_else(|| anyhow!("apt-cache says nothing of {name}"))
+        });
+        found.collect()
+    }
+
+    fn fetch(&self, name: &str, fields: &BTreeMap<&str, &str>) -> anyhow::Result<Package> {
+        let directory = self.directory;
+        let field = |key: &str| {
+            let value = fields.get(key).map(|value| (*value).to_owned());
+            value.ok_or_else(|| anyhow!("apt-cache says nothing of {name}'s {key}"))
+        };
+        let (version, architecture) = (field("Version")?, field("Architecture")?);
+        let sha256 = field("SHA256")?;
+        // As apt-get names it: the colon of an epoch is escaped.
+        let escaped = version.replace(':', "%3a");
+        let file = directory.join(format!("{name}_{escaped}_{architecture}.deb"));
+        if !file.exists() {
+            let scratch = tempfile::tempdir_in(directory).context("cannot make a directory")?;
+            // apt's own user cannot write here: apt-get warns of that and continues as root.
+            let wanted = format!("{name}={version}");
+            let words = ["--quiet", "download", &wanted];
+            self.run("apt-get", scratch.path(), &words)?;
+            let fetched = scratch.path().join(file.file_name().unwrap_or_default());
+            std::fs::rename(&fetched, &file)
+                .with_context(|| format!("apt-get left no {}", fetched.display()))?;
+        }
+        let path = file.to_str().context("the cache's path is not UTF-8")?;
+        let sum = text(directory, &["sha256sum", path])?;
+        if !sum.starts_with(&sha256) {
+            bail!("{path} is not what the archive has: remove it");
+        }
+        let control = text(directory, &["dpkg-deb", "--field", path])?;
+        Ok(Package {
+            name: name.to_owned(),
+            version,
+            architecture,
+            sha256,
+            file,
+            control,
+        })
+    }
 }
 
 /// Fields of one line each.

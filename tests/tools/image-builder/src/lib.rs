@@ -4,6 +4,7 @@
 //! same commit, packages and compiler give the same digest, wherever the checkout is.
 //!
 //! - [`component`]: the table of images; a new component is one entry
+//! - [`architecture`]: processors that images are made for
 //! - [`debian`]: packages, by their archive's own tools, cached by version
 //! - [`manifests`]: the files of an operator's `/manifests`
 //! - [`sbom`]: what an image is made of, in SPDX
@@ -13,6 +14,7 @@
 //! - [`push`]: images to a registry
 //! - [`run`]: programs of the machine
 
+pub mod architecture;
 pub mod build;
 pub mod checkout;
 pub mod component;
@@ -23,6 +25,7 @@ pub mod push;
 pub mod run;
 pub mod sbom;
 
+pub use architecture::Architecture;
 pub use build::{Options, build_all, build_component, build_keys, build_named};
 pub use images::tree::Packing;
 pub use parts::PackedParts;

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, ensure};
 use clap::Parser;
-use image_builder::{Options, PackedParts, Packing, build_all, build_keys, push};
+use image_builder::{Architecture, Options, PackedParts, Packing, build_all, build_keys, push};
 use release::verification::SignatureTrust;
 use signatures::Keyring;
 
@@ -19,15 +19,20 @@ struct Arguments {
     /// The checkout
     #[arg(long, default_value = ".")]
     checkout: PathBuf,
-    /// Directory with the programs, as `make binaries` leaves it
-    #[arg(long, default_value = "target/slipway")]
-    programs: PathBuf,
+    /// What the images are for: linux/amd64 or linux/arm64
+    #[arg(long, default_value = "linux/amd64")]
+    platform: Architecture,
+    /// Directory with the programs, as `make binaries` leaves it; target/slipway, and
+    /// target/slipway-arm64 for linux/arm64
+    #[arg(long)]
+    programs: Option<PathBuf>,
     /// Directory of Debian packages that were fetched
     #[arg(long, default_value = "/var/cache/slipway/debian")]
     packages: PathBuf,
-    /// Layout directory that the images are put into; emptied first
-    #[arg(long, default_value = "target/images")]
-    out: PathBuf,
+    /// Layout directory that the images are put into; emptied first; target/images, and
+    /// target/images-arm64 for linux/arm64
+    #[arg(long)]
+    out: Option<PathBuf>,
     /// Where the images are pushed to, such as registry.example/slipway
     #[arg(long, value_name = "PREFIX")]
     push: Option<String>,
@@ -55,11 +60,17 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: Arguments) -> anyhow::Result<()> {
+    let architecture = arguments.platform;
+    let folder = |name: &str| match architecture {
+        Architecture::Amd64 => PathBuf::from(format!("target/{name}")),
+        Architecture::Arm64 => PathBuf::from(format!("target/{name}-arm64")),
+    };
     let options = Options {
         checkout: arguments.checkout,
-        programs: arguments.programs,
+        architecture,
+        programs: arguments.programs.unwrap_or_else(|| folder("slipway")),
         packages: arguments.packages,
-        out: arguments.out,
+        out: arguments.out.unwrap_or_else(|| folder("images")),
         version: None,
         packing: Packing::Small,
         parts: PackedParts::default(),

@@ -24,7 +24,7 @@ pub(crate) struct Parts {
     pub(crate) crates: BTreeSet<Crate>,
 }
 
-/// Folder of the programs, and name of the component.
+/// Folder of the programs, which are for one processor, and name of the component.
 type Key = (PathBuf, &'static str);
 
 /// Parts of components. Copies share them.

@@ -7,9 +7,11 @@ use anyhow::Context as _;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::architecture::Architecture;
 use crate::checkout::Checkout;
 use crate::component::{Component, Program};
 use crate::debian::Package;
+use crate::parts::Parts;
 use crate::run::text;
 
 /// A crate in an image.
@@ -39,7 +41,11 @@ struct LockPackage {
 ///
 /// # Errors
 /// Cargo cannot be run, or names a crate that the lock file does not.
-pub fn crates(checkout: &Path, program: &Program) -> anyhow::Result<BTreeSet<Crate>> {
+pub fn crates(
+    checkout: &Path,
+    program: &Program,
+    architecture: Architecture,
+) -> anyhow::Result<BTreeSet<Crate>> {
     let fixed = [
         "cargo",
         "tree",
@@ -47,6 +53,8 @@ pub fn crates(checkout: &Path, program: &Program) -> anyhow::Result<BTreeSet<Cra
         "--edges=normal",
         "--prefix=none",
         "--format={p}|{l}",
+        "--target",
+        architecture.triple(),
     ];
     let tree = text(checkout, &[&fixed, program.cargo].concat())?;
     let lock = std::fs::read_to_string(checkout.join("Cargo.lock"));
@@ -86,11 +94,13 @@ fn parse(line: &str, checksums: &BTreeMap<(&str, &str), Option<&String>>) -> any
 }
 
 /// The document, as JSON that depends on nothing else.
-pub fn document(
+pub(crate) fn document(
     component: &Component,
     checkout: &Checkout,
-    crates: &BTreeSet<Crate>,
-    packages: &[Package],
+    architecture: Architecture,
+    Parts {
+        crates, packages, ..
+    }: &Parts,
 ) -> Value {
     let name = component.name;
     let image = json!({
@@ -122,7 +132,10 @@ pub fn document(
         "dataLicense": "CC0-1.0",
         "SPDXID": "SPDXRef-DOCUMENT",
         "name": name,
-        "documentNamespace": format!("https://slipway.dev/spdx/{name}/{}/{}", checkout.version, checkout.revision),
+        "documentNamespace": format!(
+            "https://slipway.dev/spdx/{name}/{}/{}/{}",
+            checkout.version, checkout.revision, architecture.name()
+        ),
         "creationInfo": {
             "created": checkout.time.to_string(),
             "creators": ["Tool: slipway image-builder"],

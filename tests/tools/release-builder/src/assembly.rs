@@ -8,13 +8,12 @@ use image_builder::build::BuiltImage;
 use image_builder::checkout::Checkout;
 use image_builder::component::KEYS;
 use image_builder::run::text;
-use image_builder::{PackedParts, Packing, build_all, build_keys};
+use image_builder::{Architecture, PackedParts, Packing, build_all, build_keys};
 use jiff::Timestamp;
 use release::PullSpec;
 use release::verification::SignatureTrust;
 use signatures::Signer;
 
-use crate::command_line::program::Architecture;
 use crate::release_image::{ReleaseImage, SigningKey};
 use crate::{archive, bundle, chart, checksums, command_line, files, manifests, notes};
 
@@ -22,6 +21,9 @@ use crate::{archive, bundle, chart, checksums, command_line, files, manifests, n
 const IMAGES: &str = "images";
 const SBOMS: &str = "sbom";
 const SIGNATURES: &str = "signatures";
+
+/// What a release is for.
+const ARCHITECTURE: Architecture = Architecture::Amd64;
 
 /// The notes, and the public key of the signatures.
 const NOTES: &str = "NOTES.md";
@@ -93,7 +95,7 @@ pub async fn make(options: &ReleaseOptions) -> anyhow::Result<Vec<BuiltImage>> {
         &command_line::Input {
             program: &options.slipway(),
             version: &options.version,
-            architecture: Architecture::Amd64,
+            architecture: ARCHITECTURE,
             manifests: &manifests,
             time,
         },
@@ -119,6 +121,7 @@ async fn make_images(
 ) -> anyhow::Result<(Vec<BuiltImage>, Option<SignatureTrust>)> {
     let image_options = image_builder::Options {
         checkout: options.checkout.clone(),
+        architecture: ARCHITECTURE,
         programs: options.programs.clone(),
         packages: options.packages.clone(),
         out: options.images(),

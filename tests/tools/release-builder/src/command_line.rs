@@ -13,9 +13,9 @@ pub mod program;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use image_builder::Architecture;
 
 use contents::Contents;
-use program::Architecture;
 
 /// What the packages are made from.
 #[derive(Clone, Copy, Debug)]

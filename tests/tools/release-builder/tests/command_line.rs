@@ -9,7 +9,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use release_builder::command_line::program::Architecture;
+use image_builder::Architecture;
 use release_builder::command_line::{Input, write};
 use tempfile::TempDir;
 

@@ -1,20 +1,22 @@
-//! Makes one part where it is missing, and prints which versions of packages it has.
+//! Makes one part where it is missing, and prints which versions of packages it has; of the compiler
+//! for another processor, where it is.
 
 use std::io::{Write as _, stderr, stdout};
 use std::process::ExitCode;
 
 use prebuilt::container_runtime::ContainerRuntime;
 use prebuilt::control_plane::Programs;
-use prebuilt::helm;
 use prebuilt::tree::{BaseTree, Form};
+use prebuilt::{cross, helm};
 
-const USAGE: &str = "usage: prebuilt control-plane | container-runtime | helm | tree";
+const USAGE: &str = "usage: prebuilt control-plane | container-runtime | cross | helm | tree";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let made = match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["control-plane"] => Programs::find().and_then(|it| it.versions()),
         ["container-runtime"] => ContainerRuntime::find().and_then(|it| it.versions()),
+        ["cross"] => cross::find().map(|folder| format!("{}\n", folder.display())),
         ["helm"] => helm::find().and_then(|_| helm::version()),
         ["tree"] => BaseTree::find(Form::Plain).map(|tree| tree.packages + "\n"),
         _ => {

@@ -4,37 +4,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context as _, bail, ensure};
+use image_builder::Architecture;
 use object::LittleEndian;
-use object::elf::{DT_NEEDED, EM_AARCH64, EM_X86_64, FileHeader64};
+use object::elf::{DT_NEEDED, FileHeader64};
 use object::read::elf::{Dyn as _, FileHeader as _};
 
 type Header = FileHeader64<LittleEndian>;
-
-/// What a program is built for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Architecture {
-    /// 64 bits of x86.
-    Amd64,
-    /// 64 bits of Arm.
-    Arm64,
-}
-
-impl Architecture {
-    /// Its name in packages of Debian and in images, such as `amd64`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Amd64 => "amd64",
-            Self::Arm64 => "arm64",
-        }
-    }
-
-    fn machine(self) -> u16 {
-        match self {
-            Self::Amd64 => EM_X86_64,
-            Self::Arm64 => EM_AARCH64,
-        }
-    }
-}
 
 /// A built program.
 #[derive(Debug)]
