@@ -3,7 +3,8 @@
 //! It must not know: what a suite tests.
 //!
 //! - `table`: which suites there are, and what each needs
-//! - `compile`: what is built; `shipped`: what ships; `cargo`: how cargo is called; `cores`: how many at once
+//! - `compile`: what is built; `shipped`: what ships; `cargo`: how cargo is called; `cores`: how
+//!   many at once
 //! - `platform`: what programs are built for
 //! - `lanes`: which job starts next
 //! - `job`: what runs in a lane

@@ -81,8 +81,8 @@ impl Cross {
         self.folder.join("sysroot").display().to_string()
     }
 
-    /// What cargo, the C compiler and pkg-config read of the environment. Flags of the compilers are
-    /// not among them.
+    /// What cargo, the C compiler and pkg-config read of the environment. Flags of the compilers
+    /// are not among them.
     pub(crate) fn environment(&self) -> [(String, String); 8] {
         let (sysroot, compiler) = (self.sysroot(), format!("{}gcc", self.prefix));
         let below = self.triple.replace('-', "_");

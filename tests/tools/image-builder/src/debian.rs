@@ -80,8 +80,8 @@ struct Apt<'a> {
 type Shown = BTreeMap<(Architecture, String), String>;
 
 impl<'a> Apt<'a> {
-    /// apt for a processor. For another than this machine's it fetches the indexes, and leaves those
-    /// of the machine alone.
+    /// apt for a processor. For another than this machine's it fetches the indexes, and leaves
+    /// those of the machine alone.
     fn new(architecture: Architecture, directory: &'a Path) -> anyhow::Result<Self> {
         let name = architecture.name();
         let mut apt = Self {

@@ -1,5 +1,5 @@
-//! Makes one part where it is missing, and prints which versions of packages it has; of the compiler
-//! for another processor, where it is.
+//! Makes one part where it is missing, and prints which versions of packages it has; of the
+//! compiler for another processor, where it is.
 
 use std::io::{Write as _, stderr, stdout};
 use std::process::ExitCode;
