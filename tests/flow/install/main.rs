@@ -11,3 +11,4 @@ mod hosts;
 mod manifests;
 mod objects;
 mod refused;
+mod released;

@@ -309,6 +309,7 @@ pub(crate) const SUITES: &[Suite] = &[
             "objects::an_installation_that_is_interrupted_anywhere_goes_on",
             "objects::definitions_that_a_removal_kept_are_purged",
             "refused::what_speaks_against_an_installation_is_named_and_nothing_is_applied",
+            "released::a_release_takes_over_what_is_installed_and_goes_whole",
         ],
         programs: &["mcd", "mcd-os", "mcc", "cvo", "slipway"],
         own: &["tests/flow/install"],
