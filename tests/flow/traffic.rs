@@ -8,6 +8,7 @@ use anyhow::{Context as _, Result, ensure};
 use jiff::Timestamp;
 use lab::audit::{Event, Stage, Verb};
 use lab::tree::Overlay;
+use lab::wait::until_so;
 use observer::host;
 use serde_json::{Value, json};
 use testbed::config::Config;
@@ -155,6 +156,7 @@ async fn adopt(cluster: &mut Cluster) -> Result<()> {
     );
     assert_eq!(cluster.host(NODE)?.boots().len(), 1, "it was rebooted");
     let target = cluster.objects().target(POOL).await?;
+    follows_the_announcement(cluster).await?;
     let sent = requests_since(cluster, Timestamp::MIN)?;
     let in_service = json!([format!("uncordon-{target}")]);
     assert_eq!(
@@ -173,6 +175,29 @@ async fn adopt(cluster: &mut Cluster) -> Result<()> {
     Ok(())
 }
 
+/// Waits until the daemon has read certificates after the controller announced them: an adopted
+/// node is Done before that.
+async fn follows_the_announcement(cluster: &Cluster) -> Result<()> {
+    let has_read = |events: &Vec<Event>| {
+        let ended = |it: &&Event| it.stage == Stage::ResponseComplete;
+        let mut events = events.iter().filter(ended);
+        let announces = |it: &Event| {
+            let body = it.request.as_ref();
+            let announced = body.and_then(|it| it["metadata"]["annotations"].get(ANNOUNCED));
+            it.verb == Verb::Patch && announced.is_some()
+        };
+        let Some(announced) = events.find(|it| announces(it)) else {
+            return false;
+        };
+        let mut events = events.filter(|it| it.received > announced.received);
+        events.any(|it| it.user_agent.starts_with("mcd/") && it.uri == CERTIFICATES)
+    };
+    let what = "the daemon reads certificates after the announcement";
+    until_so(what, async || cluster.events(), has_read).await?;
+    Ok(())
+}
+
+const ANNOUNCED: &str = "slipway.dev/certificates";
 const OBJECTS: &str = "/apis/machineconfiguration.openshift.io/v1/machineconfignodes";
 const CONFIGS: &str = "/apis/machineconfiguration.openshift.io/v1/machineconfigs";
 /// Read once a life; this cluster has none.

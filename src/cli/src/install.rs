@@ -6,24 +6,27 @@
 //! - `adopt`: from OpenShift's operators to ours, and back
 //! - `source`: the objects of a version
 //! - `requests`: requests to the cluster
+//! - `follow`: waits until what was applied runs
 //! - `hosts`: pods that check hosts, or clean them
 //! - `programs`: ends programs
 //! - `remove`: `slipway uninstall`
 
 mod adopt;
 pub mod arguments;
+mod follow;
 mod hosts;
 mod programs;
 pub(crate) mod remove;
 mod requests;
 mod source;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 use cluster::apply::{ApplyOutcome, Ownership};
 use install::adoption::VERSION_OPERATOR;
+use install::cluster_version;
 use install::component::{InstallComponent, choose};
 use install::host_pod::{self, HostVerb};
 use install::manifests::InstallManifests;
@@ -32,7 +35,6 @@ use install::plan::InstallPlan;
 use install::record::{InstallRecord, InstallStage, RecordedObject, is_daemon};
 use install::rival::{Suspect, suspects};
 use install::survey::{InstallSurvey, NodeCheck, Rehearsed, runs_on_hosts};
-use install::workload::waits_for;
 use release::Payload;
 use release::manifest::{Manifest, ObjectId};
 use tokio::time::{Instant, sleep};
@@ -84,7 +86,13 @@ pub(crate) async fn run(arguments: InstallArgs) -> anyhow::Result<Ending> {
         );
     }
     let components = chosen(&arguments, former.as_ref())?;
-    let wanted = wanted(&manifests, &components, &arguments)?;
+    let mut wanted = wanted(&manifests, &components, &arguments)?;
+    if payload.is_some() {
+        // By the UID by which a cluster is told from others everywhere.
+        let cluster = requests.cluster_uid().await?;
+        wanted.extend(cluster_version::first(&cluster)?);
+        wanted.sort_by_key(|it| order::rank(&it.id));
+    }
     let recorded = recorded(&wanted, payload.as_ref());
     let of_release = payload
         .as_ref()
@@ -103,7 +111,7 @@ pub(crate) async fn run(arguments: InstallArgs) -> anyhow::Result<Ending> {
         &arguments,
         &manifests,
         (&components, checked),
-        &wanted,
+        (&wanted, &recorded),
     )
     .await?;
     let rivals: Vec<_> = survey.rivals.iter().map(|it| it.id.clone()).collect();
@@ -142,7 +150,7 @@ pub(crate) async fn run(arguments: InstallArgs) -> anyhow::Result<Ending> {
     if plan.adopts {
         adopt::hand_over(&requests, &components).await?;
     }
-    follow(&requests, &arguments, &plan, &wanted).await
+    follow::follow(&requests, &arguments, &plan, &wanted).await
 }
 
 /// The components to install. A release's operator takes over what is installed.
@@ -229,7 +237,7 @@ async fn survey(
     arguments: &InstallArgs,
     manifests: &InstallManifests,
     (components, host_image): (&BTreeSet<InstallComponent>, Option<&str>),
-    wanted: &[Manifest],
+    (wanted, recorded): (&[Manifest], &[Manifest]),
 ) -> anyhow::Result<InstallSurvey> {
     let mut survey = InstallSurvey {
         server: requests.server().await?,
@@ -250,7 +258,7 @@ async fn survey(
             .await?;
     }
     if survey.denied.is_empty() {
-        survey.provided = requests.provided().await?;
+        survey.lacking = requests.lacking(components, recorded).await?;
         survey.rehearsed = requests.rehearse(wanted).await?;
     }
     let is_rivalled = !survey.rivals.is_empty() && !survey.adopts;
@@ -374,65 +382,4 @@ async fn until_served(requests: &InstallRequests, wanted: &[Manifest]) -> anyhow
         }
     }
     Ok(())
-}
-
-/// Waits until the programs run; says what each of them still waits for where they do not.
-async fn follow(
-    requests: &InstallRequests,
-    arguments: &InstallArgs,
-    plan: &InstallPlan,
-    wanted: &[Manifest],
-) -> anyhow::Result<Ending> {
-    let what = format!("slipway {}", plan.version);
-    if arguments.timeout_secs == 0 {
-        print(format!("{what} is applied\n"))?;
-        return Ok(Ending::Done);
-    }
-    // Also of a cluster whose hosts were not checked.
-    let nodes = hosts::nodes(requests).await?;
-    let away = nodes
-        .iter()
-        .filter(|it| hosts::has_daemon(it) && !it.is_ready);
-    let away: Vec<&str> = away.map(|it| it.name.as_str()).collect();
-    let workloads: Vec<_> = wanted
-        .iter()
-        .filter(|it| order::is_workload(&it.id))
-        .collect();
-    let deadline = Instant::now() + Duration::from_secs(arguments.timeout_secs);
-    let mut shown: BTreeMap<&ObjectId, String> = BTreeMap::new();
-    loop {
-        let mut waiting = BTreeMap::new();
-        for workload in &workloads {
-            let object = requests
-                .find(&workload.id, &workload.full_api_version())
-                .await?;
-            let waits = match object {
-                Some(object) => waits_for(&object, hosts::away(&nodes, &object)),
-                None => Some("it is not there any more".to_owned()),
-            };
-            if let Some(why) = waits {
-                waiting.insert(&workload.id, why);
-            }
-        }
-        for (id, why) in &waiting {
-            if shown.insert(id, why.clone()).as_ref() != Some(why) {
-                print(format!("waiting {id}: {why}\n"))?;
-            }
-        }
-        if waiting.is_empty() {
-            print(format!("{what} is installed and runs\n"))?;
-            if !away.is_empty() && runs_on_hosts(&plan.components) {
-                print(format!("not yet on {}: not Ready\n", away.join(", ")))?;
-            }
-            return Ok(Ending::Done);
-        }
-        if Instant::now() >= deadline {
-            let seconds = arguments.timeout_secs;
-            print(format!(
-                "{what} is installed, but does not run after {seconds} s\n"
-            ))?;
-            return Ok(Ending::NeedsAttention);
-        }
-        sleep(PAUSE).await;
-    }
 }

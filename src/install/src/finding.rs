@@ -6,7 +6,7 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::component::InstallComponent;
-use crate::survey::{GROUPS, InstallSurvey, NodeCheck, PROVIDED, Rehearsed};
+use crate::survey::{GROUPS, InstallSurvey, NodeCheck, Rehearsed};
 
 /// Oldest version of Kubernetes: admission policies are in it since then.
 const KUBERNETES: (u32, u32) = (1, 30);
@@ -90,21 +90,20 @@ pub fn findings(
             ));
         }
     }
-    for wanted in PROVIDED
-        .iter()
-        .filter(|it| components.contains(&it.component))
-    {
-        if !survey.provided.contains(wanted) {
-            let (namespace, name) = wanted.at;
-            found.push(missing(
-                format_args!("{:?} {namespace}/{name}", wanted.kind),
-                format!(
-                    "it is not there with {}: create it before, component {} waits for it",
-                    wanted.keys.join(", "),
-                    wanted.component
-                ),
-            ));
-        }
+    for provided in &survey.lacking {
+        let kind = provided.kind;
+        let component = provided.component;
+        let (subject, with) = match (provided.at, provided.keys.join(", ")) {
+            (("", name), _) => (format!("{kind:?} {name}"), String::new()),
+            ((namespace, name), keys) => (
+                format!("{kind:?} {namespace}/{name}"),
+                format!(" with {keys}"),
+            ),
+        };
+        found.push(missing(
+            subject,
+            format!("it is not there{with}: create it before, component {component} waits for it"),
+        ));
     }
     for (id, rehearsed) in &survey.rehearsed {
         if unserved.contains(id.group.as_str()) {
@@ -198,7 +197,7 @@ mod tests {
     use super::*;
     use crate::record::tests::manifest;
     use crate::rival::Rival;
-    use crate::survey::HostProblem;
+    use crate::survey::{HostProblem, PROVIDED};
 
     fn good() -> InstallSurvey {
         InstallSurvey {
@@ -238,7 +237,7 @@ mod tests {
         use InstallComponent::{ConfigServer, MachineConfig, ManagedUpgrade, Monitoring};
         assert_eq!(texts(&good(), &[MachineConfig]), []);
         let mut survey = good();
-        survey.provided.insert(PROVIDED[1]);
+        survey.lacking.extend([PROVIDED[0], PROVIDED[2]]);
         let expected = [
             (
                 true,
@@ -256,12 +255,17 @@ mod tests {
                  there with apiserver-url, config-server-url, ca.crt: create it before, component \
                  config-server waits for it",
             ),
+            (
+                true,
+                "ControllerConfig machine-config-controller: it is not there: create it before, \
+                 component version-operator waits for it",
+            ),
         ];
         let expected = expected.map(|(blocks, text)| (blocks, text.to_owned()));
         let components = [ConfigServer, MachineConfig, ManagedUpgrade, Monitoring];
         assert_eq!(texts(&survey, &components), expected);
         survey.groups.extend(GROUPS);
-        survey.provided.extend(PROVIDED);
+        survey.lacking.clear();
         assert_eq!(texts(&survey, &components), []);
     }
 

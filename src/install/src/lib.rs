@@ -3,6 +3,7 @@
 //! It must not know: requests, files, clocks, terminals.
 //!
 //! - [`adoption`]: what is taken over from OpenShift's operators, and restored
+//! - [`cluster_version`]: the first one, and whether its release is applied
 //! - [`component`]: what can be installed apart
 //! - [`manifests`]: the objects of a version, as a release brings them
 //! - [`order`]: which objects come before which
@@ -17,6 +18,7 @@
 #![warn(missing_docs)]
 
 pub mod adoption;
+pub mod cluster_version;
 pub mod component;
 pub mod finding;
 pub mod host_pod;

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use api::machineconfiguration::controller_config;
 use release::manifest::{Manifest, ObjectId};
 
 use crate::component::InstallComponent;
@@ -22,8 +23,8 @@ pub struct InstallSurvey {
     pub adopts: bool,
     /// Workloads whose component has to be taken over before the version operator.
     pub before: Vec<Rival>,
-    /// Which of [`Provided`] are there with all their keys.
-    pub provided: BTreeSet<Provided>,
+    /// Which of [`Provided`] are needed, and are not there with all their keys.
+    pub lacking: BTreeSet<Provided>,
     /// Which of [`ServedGroup`] the API server serves.
     pub groups: BTreeSet<ServedGroup>,
     /// Nodes by name; none where no component runs on nodes.
@@ -52,12 +53,27 @@ pub enum Rehearsed {
 pub struct Provided {
     /// The component that waits for it.
     pub component: InstallComponent,
+    /// ConfigMap of a release without which it is not needed.
+    pub with: Option<&'static str>,
     /// Its kind.
     pub kind: ProvidedKind,
-    /// Namespace and name.
+    /// Namespace and name; no namespace for objects of the cluster.
     pub at: (&'static str, &'static str),
     /// Keys that it has.
     pub keys: &'static [&'static str],
+}
+
+impl Provided {
+    /// Whether what is installed waits for it.
+    ///
+    /// Shape: `objects` are all that will be applied, also by a release's operator.
+    pub fn is_needed(&self, components: &BTreeSet<InstallComponent>, objects: &[Manifest]) -> bool {
+        let is_with = |name| {
+            let mut maps = objects.iter().filter(|it| it.id.kind == "ConfigMap");
+            maps.any(|it| it.id.name == name)
+        };
+        components.contains(&self.component) && self.with.is_none_or(is_with)
+    }
 }
 
 /// Kind of an object that an administrator makes.
@@ -65,26 +81,38 @@ pub struct Provided {
 pub enum ProvidedKind {
     /// ConfigMap.
     ConfigMap,
+    /// ControllerConfig, whose definition comes with component `machine-config`.
+    ControllerConfig,
     /// Secret.
     Secret,
 }
 
 /// All that an administrator makes before.
-pub const PROVIDED: [Provided; 2] = [
+pub const PROVIDED: [Provided; 3] = [
     Provided {
         component: InstallComponent::ConfigServer,
+        with: None,
         kind: ProvidedKind::ConfigMap,
         at: ("openshift-machine-config-operator", "machine-config-server"),
         keys: &["apiserver-url", "config-server-url", "ca.crt"],
     },
     Provided {
         component: InstallComponent::ConfigServer,
+        with: None,
         kind: ProvidedKind::Secret,
         at: (
             "openshift-machine-config-operator",
             "machine-config-server-tls",
         ),
         keys: &["tls.crt", "tls.key"],
+    },
+    // Our operator completes it with the release's images, and never makes one.
+    Provided {
+        component: InstallComponent::VersionOperator,
+        with: Some("machine-config-osimageurl"),
+        kind: ProvidedKind::ControllerConfig,
+        at: ("", controller_config::NAME),
+        keys: &[],
     },
 ];
 

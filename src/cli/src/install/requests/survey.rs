@@ -2,16 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use api::machineconfiguration::ControllerConfig;
 use chassis::report::Chain;
 use cluster::apply::{self, ApplyOutcome};
 use cluster::{discovery, path, review};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
+use install::component::InstallComponent;
 use install::order;
 use install::record::RecordedObject;
 use install::rival::{Rival, Suspect};
 use install::survey::{GROUPS, PROVIDED, Provided, ProvidedKind, Rehearsed, ServedGroup, brought};
 use k8s_openapi::Resource as _;
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use release::manifest::{Manifest, ObjectId};
 use serde::Deserialize;
@@ -39,6 +41,15 @@ impl InstallRequests {
         Ok((major, minor))
     }
 
+    /// UID of namespace `kube-system`, which lives as long as its cluster.
+    pub(in crate::install) async fn cluster_uid(&self) -> Result<String, Error> {
+        let system: Namespace = self
+            .access
+            .get(&path::object::<Namespace>("kube-system"))
+            .await?;
+        Ok(system.metadata.uid.unwrap_or_default())
+    }
+
     /// Which groups of others the API server serves.
     pub(in crate::install) async fn groups(&self) -> Result<BTreeSet<ServedGroup>, Error> {
         let groups = discovery::groups(&self.access).await?;
@@ -46,12 +57,18 @@ impl InstallRequests {
         Ok(GROUPS.into_iter().filter(is_served).collect())
     }
 
-    /// What of [`PROVIDED`] is there with its keys.
-    pub(in crate::install) async fn provided(&self) -> Result<BTreeSet<Provided>, Error> {
-        let mut there = BTreeSet::new();
-        for wanted in PROVIDED {
-            let (namespace, name) = wanted.at;
-            let path = match wanted.kind {
+    /// What of [`PROVIDED`] is needed and not there with its keys.
+    pub(in crate::install) async fn lacking(
+        &self,
+        components: &BTreeSet<InstallComponent>,
+        objects: &[Manifest],
+    ) -> Result<BTreeSet<Provided>, Error> {
+        let mut lacking = BTreeSet::new();
+        let needed = |it: &Provided| it.is_needed(components, objects);
+        for provided in PROVIDED.into_iter().filter(needed) {
+            let (namespace, name) = provided.at;
+            let path = match provided.kind {
+                ProvidedKind::ControllerConfig => path::object::<ControllerConfig>(name),
                 ProvidedKind::ConfigMap => path::namespaced::<ConfigMap>(namespace, name),
                 ProvidedKind::Secret => path::namespaced::<Secret>(namespace, name),
             };
@@ -62,11 +79,11 @@ impl InstallRequests {
                     .and_then(|it| it.get("data")?.get(*key)?.as_str());
                 value.is_some_and(|value| !value.trim().is_empty())
             };
-            if wanted.keys.iter().all(has) {
-                there.insert(wanted);
+            if found.is_none() || !provided.keys.iter().all(has) {
+                lacking.insert(provided);
             }
         }
-        Ok(there)
+        Ok(lacking)
     }
 
     /// Definitions that only installations have written.
