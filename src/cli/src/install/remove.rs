@@ -240,10 +240,11 @@ async fn remove_all(requests: &InstallRequests, objects: &[RecordedObject]) -> a
 }
 
 /// Cleans the hosts of all nodes that are Ready, and their Nodes; the record with those that are
-/// clean, and why others are not.
+/// clean, and why others are not. Each is recorded by itself: a removal that is killed again and
+/// again comes to its end.
 async fn clean_hosts(
     requests: &InstallRequests,
-    record: InstallRecord,
+    mut record: InstallRecord,
     nodes: &[SeenNode],
     purges: bool,
 ) -> anyhow::Result<(InstallRecord, BTreeMap<String, String>)> {
@@ -252,7 +253,6 @@ async fn clean_hosts(
     let ready: Vec<_> = left.iter().filter(|it| it.is_ready).copied().collect();
     let ends = hosts::run(requests, HostVerb::Remove, &ready, &record.host_image).await?;
     let mut dirty = BTreeMap::new();
-    let mut clean = Vec::new();
     for node in left {
         let why = match ends.get(&node.name) {
             None => "it is not Ready".to_owned(),
@@ -260,8 +260,9 @@ async fn clean_hosts(
                 is_success: true, ..
             }) => {
                 take_marks(requests, node, purges).await?;
+                record = record.removing(std::slice::from_ref(&node.name));
+                requests.put_record(&record).await?;
                 print(format!("cleaned the host of node {}\n", node.name))?;
-                clean.push(node.name.clone());
                 continue;
             }
             Some(HostPodEnd::Ended { report, .. }) => match HostRemoval::parse(report) {
@@ -273,8 +274,6 @@ async fn clean_hosts(
         };
         dirty.insert(node.name.clone(), why);
     }
-    let record = record.removing(&clean);
-    requests.put_record(&record).await?;
     Ok((record, dirty))
 }
 
