@@ -134,7 +134,7 @@ func kubeletSettings(o *kubeletOptions) (*options.KubeletFlags, *kubeletconfig.K
 	config.NodeStatusUpdateFrequency.Duration = 2 * time.Second
 
 	// The kernel's part is pretended, and the host's own is left alone: no cgroups to nest pods in,
-	// no disk statistics to evict by, no packet filter rules, no resolver of which a small host has none.
+	// no eviction, no packet filter rules, no resolver of which a small host has none.
 	config.MakeIPTablesUtilChains = false
 	config.ResolverConfig = ""
 	config.MaxOpenFiles = 1024
@@ -149,6 +149,11 @@ func kubeletSettings(o *kubeletOptions) (*options.KubeletFlags, *kubeletconfig.K
 	if o.realPods {
 		// Images of a demo's size are pulled side by side.
 		config.SerializeImagePulls = false
+		// A lab does not wait until an image is old. At its start the kubelet collects images as of
+		// a moment before it sees them, which is an age below zero.
+		config.ImageMinimumGCAge.Duration = -time.Minute
+		// Whoever takes room looks at what the node offers.
+		config.LocalStorageCapacityIsolation = true
 	}
 	return flags, config, nil
 }
@@ -220,7 +225,7 @@ func newDependencies(ctx context.Context, o *kubeletOptions, server *options.Kub
 	dependencies.PodStartupLatencyTracker = kubeletutil.NewPodStartupLatencyTracker()
 	dependencies.NodeStartupLatencyTracker = kubeletutil.NewNodeStartupLatencyTracker()
 	dependencies.CAdvisorInterface = &machine{}
-	dependencies.ContainerManager = cm.NewStubContainerManager()
+	dependencies.ContainerManager = withDisk{cm.NewStubContainerManager()}
 	dependencies.OOMAdjuster = oom.NewFakeOOMAdjuster()
 	return dependencies, nil
 }

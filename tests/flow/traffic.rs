@@ -181,12 +181,13 @@ async fn follows_the_announcement(cluster: &Cluster) -> Result<()> {
     let has_read = |events: &Vec<Event>| {
         let ended = |it: &&Event| it.stage == Stage::ResponseComplete;
         let mut events = events.iter().filter(ended);
-        let announces = |it: &Event| {
+        let is_it = |it: &Event| {
             let body = it.request.as_ref();
-            let announced = body.and_then(|it| it["metadata"]["annotations"].get(ANNOUNCED));
-            it.verb == Verb::Patch && announced.is_some()
+            let annotations = body.and_then(|it| it.pointer("/metadata/annotations"));
+            let is_announced = annotations.is_some_and(|it| it.get(ANNOUNCED).is_some());
+            it.verb == Verb::Patch && is_announced
         };
-        let Some(announced) = events.find(|it| announces(it)) else {
+        let Some(announced) = events.find(|it| is_it(it)) else {
             return false;
         };
         let mut events = events.filter(|it| it.received > announced.received);

@@ -37,6 +37,7 @@ const LAYERS: &[(&str, Layer)] = &[
     ("update-graph", Thinking),
     ("display", Thinking),
     ("host", HandsOrChassis),
+    ("cri", HandsOrChassis),
     ("images", HandsOrChassis),
     ("signatures", HandsOrChassis),
     ("cluster", HandsOrChassis),
@@ -56,6 +57,7 @@ const LAYERS: &[(&str, Layer)] = &[
     ("demo", Tests),
     ("image-builder", Tests),
     ("release-builder", Tests),
+    ("fakecri", Tests),
     ("golden", Tests),
     ("http-load", Tests),
     ("lab", Tests),
@@ -196,6 +198,16 @@ const ONLY: &[Only] = &[
         what: "pgp",
         users: &["signatures"],
         why: "only signatures has keys",
+    },
+    Only {
+        what: "cri",
+        users: &["mcd"],
+        why: "only the node's programs call its container runtime",
+    },
+    Only {
+        what: "tonic",
+        users: &["cri"],
+        why: "only cri speaks gRPC",
     },
     Only {
         what: "tokio/process",

@@ -12,7 +12,7 @@ use crate::config::{
 use crate::machineconfiguration::machine_config::MachineConfigDefinition;
 use crate::machineconfiguration::{
     ContainerRuntimeConfig, ControllerConfig, KubeletConfig, MachineConfigNode, MachineConfigPool,
-    OSImageStream,
+    OSImageStream, PinnedImageSet,
 };
 use crate::operator::MachineConfiguration;
 use crate::rollout::RolloutPolicy;
@@ -32,6 +32,7 @@ pub fn all() -> Vec<CustomResourceDefinition> {
         MachineConfigPool::crd(),
         machine_config(),
         OSImageStream::crd(),
+        pinned_image_set(),
         MachineConfiguration::crd(),
         RolloutPolicy::crd(),
         ClusterOperator::crd(),
@@ -82,6 +83,28 @@ fn machine_config() -> CustomResourceDefinition {
     crd
 }
 
+/// The definition of PinnedImageSets, with upstream's rules of an image's name.
+fn pinned_image_set() -> CustomResourceDefinition {
+    let mut crd = PinnedImageSet::crd();
+    for schema in root_schemas(&mut crd) {
+        let Some(spec) = field(schema, "spec") else {
+            continue;
+        };
+        spec.required = Some(vec!["pinnedImages".to_owned()]);
+        let images = field(spec, "pinnedImages").and_then(|images| images.items.as_mut());
+        if let Some(JSONSchemaPropsOrArray::Schema(image)) = images
+            && let Some(name) = field(image, "name")
+        {
+            name.x_kubernetes_validations = Some(names_a_digest());
+        }
+    }
+    crd
+}
+
+fn field<'a>(schema: &'a mut JSONSchemaProps, name: &str) -> Option<&'a mut JSONSchemaProps> {
+    schema.properties.as_mut()?.get_mut(name)
+}
+
 /// The schemas of all versions.
 fn root_schemas(crd: &mut CustomResourceDefinition) -> impl Iterator<Item = &mut JSONSchemaProps> {
     crd.spec
@@ -125,6 +148,29 @@ fn named_after_its_node() -> ValidationRule {
         message: Some("spec.node.name should match metadata.name".to_owned()),
         ..ValidationRule::default()
     }
+}
+
+/// Source: `pinnedimagesets.machineconfiguration.openshift.io`, rules of an image's name.
+fn names_a_digest() -> Vec<ValidationRule> {
+    let rule = |rule: &str, message: &str| ValidationRule {
+        rule: rule.to_owned(),
+        message: Some(message.to_owned()),
+        ..ValidationRule::default()
+    };
+    vec![
+        rule(
+            "(self.split('@').size() == 2 && \
+             self.split('@')[1].matches('^sha256:[a-f0-9]{64}$'))",
+            "the OCI Image reference must end with a valid '@sha256:<digest>' suffix, where \
+             '<digest>' is 64 characters long",
+        ),
+        rule(
+            "(self.split('@')[0].matches('^([a-zA-Z0-9-]+\\\\.)+[a-zA-Z0-9-]+(:[0-9]{2,5})?/\
+             ([a-zA-Z0-9-_]{0,61}/)?[a-zA-Z0-9-_.]*?$'))",
+            "the OCI Image name should follow the host[:port][/namespace]/name format, resembling \
+             a valid URL without the scheme",
+        ),
+    ]
 }
 
 /// Source: `clusterversions.config.openshift.io`, rules of the whole object.

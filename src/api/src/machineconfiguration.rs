@@ -4,8 +4,10 @@
 //! - [`drain_lease`]: who removes pods from a node in the daemon's place
 //! - [`node_state`], [`phase_name`]: how far a node is, as its daemon reports it
 //! - [`node_status`]: the one reading of a Node's annotations
+//! - [`pin_list`]: which pinned images a node is to have, as its annotations say
 //! - `machine_config`, `machine_config_pool`, `machine_config_node`, `controller_config`,
-//!   `kubelet_config`, `container_runtime_config`, `os_image_stream`: the objects (feature `crds`)
+//!   `kubelet_config`, `container_runtime_config`, `os_image_stream`, `pinned_image_set`: the
+//!   objects (feature `crds`)
 //! - `tls_profile`: what of TLS a server takes (feature `crds`)
 //! - [`unhandled`]: kinds that no program here handles, as far as that is read (feature `crds`)
 
@@ -29,6 +31,9 @@ pub mod node_status;
 #[cfg(feature = "crds")]
 pub mod os_image_stream;
 pub mod phase_name;
+pub mod pin_list;
+#[cfg(feature = "crds")]
+pub mod pinned_image_set;
 #[cfg(feature = "crds")]
 pub mod tls_profile;
 #[cfg(feature = "crds")]
@@ -56,6 +61,9 @@ pub use node_status::{DRAIN_OVERDUE, NodeStatus};
 #[cfg(feature = "crds")]
 pub use os_image_stream::{AvailableStream, OSImageStream};
 pub use phase_name::PhaseName;
+pub use pin_list::{NotPinned, NotPinnedReason, PinList, PinStamp};
+#[cfg(feature = "crds")]
+pub use pinned_image_set::{PinnedImageRef, PinnedImageSet, PinnedImageSetSpec};
 #[cfg(feature = "crds")]
 pub use tls_profile::TlsSecurityProfile;
 

@@ -88,6 +88,10 @@ pub struct RolloutPolicySpec {
     /// Absent: as many as it can.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefetch_bytes_per_second: Option<IntOrString>,
+    /// Most nodes that pull pinned images at once, as a number or as a percentage of the pool,
+    /// rounded down, at least 1. Absent: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pinned_image_pulls: Option<IntOrString>,
 }
 
 #[expect(

@@ -88,7 +88,7 @@ pub(crate) async fn run(arguments: InstallArgs) -> anyhow::Result<Ending> {
     let components = chosen(&arguments, former.as_ref())?;
     let mut wanted = wanted(&manifests, &components, &arguments)?;
     if payload.is_some() {
-        // By the UID by which a cluster is told from others everywhere.
+        // By the UID that identifies a cluster everywhere.
         let cluster = requests.cluster_uid().await?;
         wanted.extend(cluster_version::first(&cluster)?);
         wanted.sort_by_key(|it| order::rank(&it.id));

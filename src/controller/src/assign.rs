@@ -77,8 +77,8 @@ impl Assigner<'_> {
         } else {
             let before = std::mem::replace(&mut observed.pool, claimed).view;
             let view = &mut observed.pool.view;
-            (view.policy, view.facts, view.previous) =
-                (before.policy, before.facts, before.previous);
+            (view.policy, view.facts, view.previous, view.pins) =
+                (before.policy, before.facts, before.previous, before.pins);
         }
         let allows = || {
             let stored = self.store.pools.get(&name);

@@ -3,6 +3,7 @@
 //!
 //! - [`controller_config`]: what the ControllerConfig says
 //! - [`generating`]: why a pool waits for MachineConfigs that other objects ask for
+//! - [`pins`]: pinned image sets of a pool
 //! - [`rendering`]: what a pool's rendering depends on
 //! - [`release`]: the next step to the controller's release, and what of it is reported
 //! - [`reporting`]: what a pool's status says, and what of it changed
@@ -10,6 +11,7 @@
 
 pub(crate) mod controller_config;
 pub(crate) mod generating;
+pub mod pins;
 pub mod release;
 pub mod rendering;
 pub mod reporting;

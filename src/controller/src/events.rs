@@ -83,6 +83,11 @@ pub enum PoolEvent {
         /// Message of the condition.
         message: String,
     },
+    /// Nodes do not have their pinned images, or it is not determined which sets the pool has.
+    PinnedImageSetsDegraded {
+        /// Message of the condition.
+        message: String,
+    },
     /// The pool cannot be rolled.
     RolloutDegraded {
         /// Reason of the condition.
@@ -108,6 +113,7 @@ impl PoolEvent {
             | Self::RenderDegraded { .. }
             | Self::SelectingAll { .. }
             | Self::Unsupported { .. }
+            | Self::PinnedImageSetsDegraded { .. }
             | Self::RolloutDegraded { .. } => Severity::Warning,
         }
     }
@@ -128,6 +134,7 @@ impl PoolEvent {
             Self::Deferred { .. } => "DeferringOperatorNodeUpdate",
             Self::Completed { .. } => "Completed",
             Self::Unsupported { .. } => "Unsupported",
+            Self::PinnedImageSetsDegraded { .. } => "PinnedImageSetsDegraded",
             Self::RolloutDegraded { reason, .. } => reason,
         }
     }
@@ -179,6 +186,7 @@ impl PoolEvent {
             Self::Refused { message }
             | Self::RenderDegraded { message }
             | Self::Unsupported { message }
+            | Self::PinnedImageSetsDegraded { message }
             | Self::RolloutDegraded { message, .. } => message.clone(),
         }
     }
@@ -284,10 +292,12 @@ pub fn record_unlabelled(recorder: &Recorder, node: &NodeView, why: &Unlabelled,
     recorder.say(&subject(node), Severity::Warning, UNLABELLED, &message, at);
 }
 
-/// The events that a new status is worth: the pool is updated, it cannot be rolled, something has
-/// no effect. Each once, when it becomes so.
+/// The events that a new status is worth: the pool is updated, it cannot be rolled, nodes lack
+/// their pinned images, something has no effect. Each once, when it becomes so.
 pub fn on_status(before: &MachineConfigPool, after: &MachineConfigPool) -> Vec<PoolEvent> {
-    use PoolConditionType::{RenderDegraded, RolloutDegraded, Unsupported};
+    use PoolConditionType::{
+        PinnedImageSetsDegraded, RenderDegraded, RolloutDegraded, Unsupported,
+    };
     let mut events = Vec::new();
     let Some(status) = &after.status else {
         return events;
@@ -313,6 +323,12 @@ pub fn on_status(before: &MachineConfigPool, after: &MachineConfigPool) -> Vec<P
         && holds(before, RenderDegraded).is_none_or(|(_, before)| before != message)
     {
         events.push(PoolEvent::RenderDegraded { message });
+    }
+    // Its message changes with each node.
+    if let Some((reason, message)) = holds(after, PinnedImageSetsDegraded)
+        && holds(before, PinnedImageSetsDegraded).is_none_or(|(before, _)| before != reason)
+    {
+        events.push(PoolEvent::PinnedImageSetsDegraded { message });
     }
     if let Some((_, message)) = holds(after, Unsupported)
         && holds(before, Unsupported).is_none_or(|(_, before)| before != message)
@@ -376,6 +392,27 @@ mod tests {
             panic!("no event");
         };
         assert!(event.message("worker").contains("50-a"));
+    }
+
+    #[test]
+    fn lacking_images_are_recorded_when_that_begins_and_not_for_each_node() {
+        let degraded = |reason: &str, message: &str| {
+            pool(&json!([{
+                "type": "PinnedImageSetsDegraded", "status": "True", "reason": reason, "message": message
+            }]))
+        };
+        let fine = pool(&json!([{ "type": "PinnedImageSetsDegraded", "status": "False" }]));
+        let one = degraded("PrefetchFailed", "Node a is reporting: \"NoRoom: x\"");
+        assert_eq!(reasons(&fine, &one), ["PinnedImageSetsDegraded"]);
+        assert_eq!(
+            reasons(&one, &degraded("PrefetchFailed", "Node a, Node b")),
+            [""; 0]
+        );
+        assert_eq!(
+            reasons(&one, &degraded("", "Failed to populate")),
+            ["PinnedImageSetsDegraded"]
+        );
+        assert_eq!(reasons(&one, &fine), [""; 0]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Objects for this crate's tests, as the API server writes them.
 
 use api::config::{Image, ImageDigestMirrorSet, NodeSettings};
-use api::machineconfiguration::unhandled::{MachineOSConfig, PinnedImageSet};
+use api::machineconfiguration::unhandled::MachineOSConfig;
 use api::machineconfiguration::{
     ControllerConfig, KubeletConfig, MachineConfig, MachineConfigPool, OSImageStream,
 };
@@ -12,11 +12,13 @@ use cluster::cache::WatchEvent;
 use k8s_openapi::api::core::v1::Node;
 use kube::core::PartialObjectMeta;
 use machineconfig::render::{Base, Source, render};
+use operator::Watched as _;
 use pool::node::NodeView;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::configs::ConfigMeta;
+use crate::store::pinned_sets::PinnedSets;
 use crate::store::unhandled::UnhandledKind;
 use crate::store::{Pool, SettingsMeta, Snapshot, Store};
 
@@ -80,9 +82,8 @@ impl Cluster {
             .os_configs
             .apply(WatchEvent::Synced(configs));
         let sets = self.pinned_sets.iter();
-        let sets = sets.map(read::<PartialObjectMeta<PinnedImageSet>>);
-        let sets = sets.map(UnhandledKind::read).collect();
-        store.unhandled.pinned_sets.apply(WatchEvent::Synced(sets));
+        let sets = sets.map(|set| PinnedSets::parse(read(set))).collect();
+        store.pinned_sets.apply(WatchEvent::Synced(sets));
         let configs = self.kubelet_configs.iter().map(read::<KubeletConfig>);
         store
             .generators

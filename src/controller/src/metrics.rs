@@ -6,11 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use api::ConditionStatus;
 use api::machineconfiguration::machine_config_pool::MachineConfigPoolStatus;
-use api::machineconfiguration::{DRAIN_OVERDUE, PhaseName};
+use api::machineconfiguration::{DRAIN_OVERDUE, PhaseName, PinList};
 use chassis::metrics::{Collector, DescriptorEncoder, Gauge, Registry, encode_gauges};
 use jiff::Timestamp;
 use pool::hold::Hold;
 use pool::node::NodeView;
+use pool::pins::PinState;
 use pool::rollout::{NotAssigned, RolloutDecision};
 use pool::view::PoolView;
 
@@ -33,6 +34,8 @@ pub struct PoolMetrics {
     pub is_paused: bool,
     /// Its conditions: type, and whether it holds.
     pub conditions: Vec<(String, bool)>,
+    /// Its nodes by how far they are with pinned image sets; empty for a pool without sets.
+    pub pins: Vec<(PinState, usize)>,
 }
 
 impl PoolMetrics {
@@ -71,7 +74,22 @@ impl PoolMetrics {
             is_image_overridden,
             is_paused: pool.is_paused,
             conditions: Vec::new(),
+            pins: Vec::new(),
         }
+    }
+
+    /// With how far the nodes are with these pinned image sets.
+    #[must_use]
+    pub fn with_pins(mut self, list: &PinList, members: &[&NodeView]) -> Self {
+        let count = |state| {
+            let nodes = members.iter();
+            let nodes = nodes.filter(|node| PinState::of(node, list) == state);
+            (state, nodes.count())
+        };
+        if !list.is_empty() {
+            self.pins = PinState::ALL.map(count).into();
+        }
+        self
     }
 
     /// With the conditions of the pool's status.
@@ -245,6 +263,18 @@ impl Collector for ControllerMetrics {
             "Whether a condition of the pool holds.",
             conditions,
         )?;
+        let pins = pools.iter().flat_map(|(pool, metrics)| {
+            let pins = metrics.pins.iter();
+            pins.map(|(state, nodes)| {
+                ([("pool", pool.as_str()), ("state", state.as_str())], *nodes)
+            })
+        });
+        encode_gauges(
+            &mut encoder,
+            "mcc_pool_pinned_image_nodes",
+            "Nodes by how far they are with the pool's pinned image sets.",
+            pins,
+        )?;
         encode_gauges(
             &mut encoder,
             "mcc_sub_controller_state",
@@ -325,6 +355,7 @@ mod tests {
         let draining = |name: &str, since: &str| {
             let mut node = node(name, OLD);
             let annotations = &mut node["metadata"]["annotations"];
+            annotations[annotation::DESIRED_PINS] = json!("edge=1.0a1b2c3d");
             annotations[annotation::PHASE] = json!("Draining");
             annotations[annotation::DRAIN_SINCE] = json!(since);
             node
@@ -346,15 +377,16 @@ mod tests {
         let an_hour_later = || "2026-01-02T04:04:06Z".parse().unwrap();
         let metrics = Arc::new(ControllerMetrics::with_clock(an_hour_later));
         let registry = metrics.registry();
+        let conditions = json!({ "conditions": [
+            { "type": "Updated", "status": "False" },
+            { "type": "Degraded", "status": "True" }
+        ] });
+        let list = PinList::parse("edge=1.0a1b2c3d").unwrap();
         metrics.set_pool(
             "worker",
-            PoolMetrics::of(&pool.view, &members, &decision, true).with_conditions(
-                &serde_json::from_value(json!({ "conditions": [
-                    { "type": "Updated", "status": "False" },
-                    { "type": "Degraded", "status": "True" }
-                ] }))
-                .unwrap(),
-            ),
+            PoolMetrics::of(&pool.view, &members, &decision, true)
+                .with_conditions(&serde_json::from_value(conditions).unwrap())
+                .with_pins(&list, &members),
         );
         metrics.set_settings(vec![SettingState {
             controller: "kubelet-config",

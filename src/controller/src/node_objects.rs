@@ -128,14 +128,19 @@ pub(crate) async fn reconcile(
     }
 }
 
-/// Takes the marks of waiting nodes from those that left all pools. False where one could not be
-/// written yet.
+/// Takes the marks of waiting nodes and pinned image sets from those that left all pools. False
+/// where one could not be written yet.
 async fn clear_left(context: &Context, snapshot: &Snapshot, sorted: &Membership<'_>) -> bool {
     let members = sorted.members.values().flatten();
     let members: BTreeSet<&str> = members.map(|node| node.name.as_str()).collect();
     let left = snapshot.nodes.values();
     let left = left.filter(|node| !members.contains(node.name.as_str()));
-    let writes: Vec<NodeWrite> = left.filter_map(|node| NodeWrite::of_left(node)).collect();
+    let conflicts = sorted.conflicts.iter();
+    let contested: BTreeSet<&str> = conflicts.map(|conflict| conflict.node.as_str()).collect();
+    let is_contested = |node: &NodeView| contested.contains(node.name.as_str());
+    let writes: Vec<NodeWrite> = left
+        .filter_map(|node| NodeWrite::of_left(node, is_contested(node)))
+        .collect();
     let mut is_finished = true;
     for write in writes {
         match context.requests.write_node(&write).await {

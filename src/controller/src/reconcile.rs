@@ -1,8 +1,10 @@
 //! One pool is reconciled: rendered, decided, assigned and reported. New nodes get their labels,
 //! and the cluster's settings their status.
 //!
+//! - `pinning`: pinned image sets of a pool
 //! - `publishing`: status, events and metrics of a pool
 
+mod pinning;
 mod publishing;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -273,14 +275,13 @@ impl Controller {
         let Some(pool) = snapshot.pools.get(name) else {
             return Ok(Next::Gone);
         };
-        let (mut pool, rendering, render_waits) =
-            self.render(snapshot, pool.as_ref().clone()).await?;
+        let (pool, rendering, render_waits) = self.render(snapshot, pool.as_ref().clone()).await?;
+        let (mut pool, pins) = self.populate_pins(snapshot, pool).await?;
         pool.view.hold = self.hold(snapshot, &pool).await?;
         follow_policy(snapshot, &mut pool.view);
         pool.view.leader.clone_from(&self.node);
         let has_streams = decide::rendering::has_streams(snapshot);
-        let objects = snapshot.unhandled.objects();
-        let unhandled = unhandled(&pool.object, &pool.view, has_streams, objects);
+        let unhandled = unhandled(&pool.object, has_streams);
         let worker = snapshot.pools.get("worker");
         let worker = worker.map(AsRef::as_ref);
         let stream = decide::rendering::stream(&pool, worker).filter(|_| has_streams);
@@ -317,6 +318,7 @@ impl Controller {
             let state = states.entry(observed.pool.view.name.clone()).or_default();
             policy_inputs::note_drains(&mut state.drains, &mut observed, self.context.now());
         }
+        pinning::begin_round(&mut observed, &pins, snapshot);
         self.refresh_policy_inputs(&mut observed).await?;
         let mut decision = observed.decide(self.context.now());
         let mut round = Round::default();
@@ -349,11 +351,12 @@ impl Controller {
             rendering,
             render_waits: render_waits.as_deref(),
             unhandled: &unhandled,
+            pins: pins.as_ref().map(Option::as_ref),
             certificates,
             now: self.context.now(),
         });
         reporting::stream(&mut after, stream);
-        self.count(&observed, &decision, &after);
+        self.count(&observed, &decision, &pins, &after);
         let report_after = self.report(&observed.pool, &after).await?;
         let are_written = written?;
         // Nothing wakes the pool when the watch delivers no more than a heartbeat.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use api::config::{ClusterOperator, ClusterVersion, cluster_version};
-use api::machineconfiguration::machine_config_pool::Configuration;
+use api::machineconfiguration::machine_config_pool::{Configuration, NamedReference};
 use api::machineconfiguration::{MachineConfig, MachineConfigNode, MachineConfigPool, annotation};
 use api::operator::machine_configuration::{self, MachineConfiguration};
 use cluster::access::Access;
@@ -17,7 +17,7 @@ use pool::node::NodeView;
 use pool::write::NodeWrite;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::configs::ConfigMeta;
 use crate::merge_patch::replacement;
@@ -29,6 +29,9 @@ const MANAGER: &str = "machine-config-controller";
 
 /// The same for MachineConfigNodes: the manager that clients of OpenShift's MCO know.
 const NODE_OBJECT_MANAGER: &str = "machine-config-operator";
+
+/// The field of a pool that names its pinned image sets.
+const PINNED_IMAGE_SETS: &str = "pinnedImageSets";
 
 /// What is read of a MachineConfig, which may be large, for its OS image.
 #[derive(Deserialize)]
@@ -176,13 +179,28 @@ impl Requests {
         configs.patch(name, change).await.map(ConfigMeta::parse)
     }
 
-    /// Gives a pool its configuration, if it is still as it was read.
+    /// Gives a pool its configuration, and its pinned image sets where they change, if it is still
+    /// as it was read.
     pub(crate) async fn set_configuration(
         &self,
         pool: &Pool,
         configuration: &Configuration,
+        pinned_sets: Option<&[NamedReference]>,
     ) -> Result<Pool, Error> {
-        let change = json!({ "spec": { "configuration": configuration } });
+        let mut spec = Map::from_iter([("configuration".to_owned(), json!(configuration))]);
+        if let Some(sets) = pinned_sets {
+            spec.insert(PINNED_IMAGE_SETS.to_owned(), names_or_null(sets));
+        }
+        patch_pool(self.objects(), pool, json!({ "spec": spec })).await
+    }
+
+    /// Gives a pool its pinned image sets, if it is still as it was read.
+    pub(crate) async fn set_pinned_sets(
+        &self,
+        pool: &Pool,
+        sets: &[NamedReference],
+    ) -> Result<Pool, Error> {
+        let change = json!({ "spec": { PINNED_IMAGE_SETS: names_or_null(sets) } });
         patch_pool(self.objects(), pool, change).await
     }
 
@@ -239,6 +257,15 @@ impl Requests {
         };
         let objects = self.objects::<MachineConfigNode>();
         objects.delete(&object.name, precondition).await
+    }
+}
+
+/// The list as a pool has it: none has no field.
+fn names_or_null(sets: &[NamedReference]) -> Value {
+    if sets.is_empty() {
+        Value::Null
+    } else {
+        json!(sets)
     }
 }
 

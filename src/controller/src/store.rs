@@ -1,6 +1,7 @@
 //! Caches of the cluster's objects, kept up to date by watches and responses.
 //!
 //! - [`unhandled`]: kinds that Slipway does not implement
+//! - [`pinned_sets`]: PinnedImageSets, without their images
 //! - [`generators`]: objects that MachineConfigs are generated from
 //! - [`node_objects`]: what is kept of MachineConfigNodes
 //! - [`release_maps`]: the `ConfigMap`s by which a release names its images
@@ -9,6 +10,7 @@
 pub mod daemons;
 pub mod generators;
 pub mod node_objects;
+pub mod pinned_sets;
 pub mod release_maps;
 pub mod unhandled;
 
@@ -32,6 +34,7 @@ use pool::view::PoolView;
 use self::daemons::DaemonRollout;
 use self::generators::{SettingCaches, SettingTables};
 use self::node_objects::{LostObjects, MachineConfigNodes};
+use self::pinned_sets::PinnedSets;
 use self::release_maps::OS_IMAGE;
 use self::unhandled::{UnhandledCaches, UnhandledTables};
 use crate::configs::ConfigMeta;
@@ -260,6 +263,8 @@ pub struct Snapshot {
     pub pull_secrets: Table<PartOf<PullSecretPart>>,
     /// Objects of kinds that nothing here handles.
     pub unhandled: UnhandledTables,
+    /// Sets of images that nodes of pools keep.
+    pub pinned_sets: Table<PinnedSets>,
     /// Objects that MachineConfigs are generated from.
     pub generators: SettingTables,
     /// Version of this controller's release.
@@ -335,6 +340,8 @@ pub struct Store {
     pub pull_secrets: Cache<PartOf<PullSecretPart>>,
     /// Objects of kinds that nothing here handles.
     pub unhandled: UnhandledCaches,
+    /// Sets of images that nodes of pools keep.
+    pub pinned_sets: Cache<PinnedSets>,
     /// Objects that MachineConfigs are generated from.
     pub generators: SettingCaches,
     /// The ConfigMap that names the release's OS image.
@@ -365,6 +372,7 @@ impl Store {
             schedulers: self.schedulers.table(),
             pull_secrets: self.pull_secrets.table(),
             unhandled: self.unhandled.tables(),
+            pinned_sets: self.pinned_sets.table(),
             generators: self.generators.tables(),
             version: self.version.clone(),
             has_release: self.has_release(),

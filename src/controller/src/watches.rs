@@ -177,6 +177,12 @@ fn watch_nodes(operator: Operator<Work>, store: &Store) -> Operator<Work> {
                 Wake::Keys(name.map(Work::Pool).into_iter().collect())
             },
         )
+        // Clusters may lack the kind.
+        .watch(
+            &store.pinned_sets,
+            WatchScope::cluster().optional(),
+            |_, _| Wake::All,
+        )
         .watch(
             &store.pull_secrets,
             WatchScope::namespace(PULL_SECRET.0).named(PULL_SECRET.1),

@@ -10,7 +10,6 @@ mod deploy;
 mod fetch;
 mod freeze;
 mod image;
-mod index;
 mod label;
 mod layer;
 mod listing;

@@ -3,13 +3,19 @@
 use std::fs;
 use std::io;
 use std::path::Path;
+#[cfg(feature = "ostree")]
+use std::time::Duration;
 
 use node_update::plan::{Mode, OwnerIds};
+#[cfg(feature = "ostree")]
+use node_update::pull::by_digest;
 use node_update::pull::{
     CREDENTIALS, DIRECTORIES, FILES, PullFiles, PullSettings, RUNTIME_PULL_SECRET,
 };
 
 use crate::files::{Content, Error, Found, Root};
+#[cfg(feature = "ostree")]
+use crate::process;
 
 /// Directories that a host's Go programs read authorities from, by default.
 const AUTHORITIES: [&str; 2] = ["/etc/ssl/certs", "/etc/pki/tls/certs"];
@@ -67,14 +73,49 @@ fn list(
     Ok(())
 }
 
+/// How long skopeo may take to show what an image's name stands for.
+#[cfg(feature = "ostree")]
+const INSPECT_WITHIN: Duration = Duration::from_mins(1);
+
+/// The architecture of this program, by the name that images have for it.
+///
+/// Source: image-spec, "Image Index Property Descriptions": the names of Go.
+pub const fn architecture() -> &'static str {
+    match std::env::consts::ARCH.as_bytes() {
+        b"x86_64" => "amd64",
+        b"aarch64" => "arm64",
+        b"powerpc64" => "ppc64le",
+        _ => std::env::consts::ARCH,
+    }
+}
+
 /// How skopeo is run so that it follows settings.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Puller {
     /// File of credentials.
     pub authfile: Option<String>,
-    /// Options before the command.
+    /// Options before the command: those that say which files to read instead of the host's.
     pub options: Vec<String>,
+    /// Beside the usual environment: proxy settings, a home directory.
     pub environment: Vec<(String, String)>,
+}
+
+#[cfg(feature = "ostree")]
+impl Puller {
+    /// The manifest or index that a registry has for an image, as it is there.
+    ///
+    /// # Errors
+    /// Those of skopeo, with the end of its standard error.
+    pub fn manifest(&self, image: &str) -> Result<Vec<u8>, process::Error> {
+        let mut arguments = self.options.clone();
+        arguments.extend(["inspect", "--raw"].map(str::to_owned));
+        match &self.authfile {
+            Some(file) => arguments.extend(["--authfile".to_owned(), file.clone()]),
+            None => arguments.push("--no-creds".to_owned()),
+        }
+        arguments.push(format!("docker://{}", by_digest(image)));
+        process::inspect(&arguments, &self.environment, INSPECT_WITHIN)
+    }
 }
 
 /// Lays out settings in the directory `home`, which only root can enter, in place of what is there.

@@ -19,6 +19,7 @@
 //! - [`ahead`]: what is fetched before the node's turn
 //! - [`drift`]: what is changed by hand on a node at rest; [`drift_target`]: what it is watched
 //!   against
+//! - [`pins`]: images that are pulled and pinned, beside configurations
 //! - [`certificates`]: what the cluster rotates, outside of configurations
 //! - [`events`]: events and the log lines that people search for
 //! - [`kubelet_health`], [`mod@host_os`]: what metrics tell of the host
@@ -45,6 +46,7 @@ pub mod metrics;
 pub mod metrics_clients;
 pub mod node_object;
 pub mod observe;
+pub mod pins;
 pub mod planning;
 pub mod prepare;
 pub mod publish;
@@ -85,6 +87,7 @@ use host_os::HostOs;
 use metrics::DaemonMetrics;
 use node_object::kept::KeptStatus;
 use node_object::{NodeObject, ReadDifferences};
+use pins::PinSync;
 use publish::Publisher;
 
 use crate::installed;
@@ -187,6 +190,7 @@ pub async fn run(options: Options, log: Log) -> anyhow::Result<()> {
             reporting,
             speaking,
             certificates::keep(certificates, shutdown.clone()),
+            pins::keep(PinSync::of(&agent), shutdown.clone()),
             monitor.keep(shutdown.clone()),
             watch_kubelet(options.kubelet_health.as_ref(), &metrics, &shutdown),
             serve_metrics(secure, &agent.root, &metrics, shutdown.clone()),

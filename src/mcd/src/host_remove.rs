@@ -2,7 +2,7 @@
 //!
 //! | order | what | by |
 //! |---|---|---|
-//! | 1 | kept images, the count of boots, units in deployments that are not booted | `mcd-os remove`, as a unit of the host |
+//! | 1 | kept images, the count of boots, units in deployments that are not booted, pins of images | `mcd-os remove`, as a unit of the host |
 //! | 2 | units, links and drop-ins in the booted `/etc`; systemd reads its units again | this program |
 //! | 3 | `/run/slipway`, the link to the daemon's program, `/var/lib/slipway` | this program |
 //!

@@ -14,7 +14,9 @@ mod guard;
 mod install;
 mod limited_skopeo;
 mod listing;
+mod pin;
 mod previous;
+mod pull_settings;
 mod rehearse;
 mod remove;
 mod report;
@@ -80,6 +82,7 @@ fn act(verb: &Verb) -> anyhow::Result<HelperReport> {
         Verb::Rollback => apply::revert_or_roll_back(&context),
         Verb::BootPrevious => previous::run(&context),
         Verb::Deployments { json } => listing::run(&context, *json),
+        Verb::Pin { request } => pin::run(&context, request),
         Verb::Guard(guard) if guard.install => install::run(&context),
         Verb::Guard(guard) if guard.verify => Ok(guard::verify(&context, guard.deadline())),
         Verb::Guard(_) => guard::run(&context),

@@ -8,6 +8,7 @@
 //! A daemon may find a unit that an older daemon started: a member that is new in a report has a
 //! default.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -67,6 +68,13 @@ pub enum Verb {
         /// As JSON.
         #[arg(long)]
         json: bool,
+    },
+    /// Pulls and pins images by the host's container runtime, and drops pins that are asked for no
+    /// more
+    Pin {
+        /// File with the sets, as JSON.
+        #[arg(value_name = "FILE")]
+        request: String,
     },
     /// What runs at boot: compares the booted deployment with the journal
     Guard(Guard),
@@ -148,6 +156,8 @@ pub enum VerbName {
     BootPrevious,
     /// [`Verb::Deployments`].
     Deployments,
+    /// [`Verb::Pin`].
+    Pin,
     /// [`Verb::Guard`].
     Guard,
     /// [`Verb::SyncEachObject`].
@@ -171,6 +181,7 @@ impl VerbName {
             Self::Rollback => "rollback",
             Self::BootPrevious => "boot-previous",
             Self::Deployments => "deployments",
+            Self::Pin => "pin",
             Self::Guard => "guard",
             Self::SyncEachObject => "sync-each-object",
             Self::Remove => "remove",
@@ -196,6 +207,7 @@ impl Verb {
             Self::Rollback => VerbName::Rollback,
             Self::BootPrevious => VerbName::BootPrevious,
             Self::Deployments { .. } => VerbName::Deployments,
+            Self::Pin { .. } => VerbName::Pin,
             Self::Guard(_) => VerbName::Guard,
             Self::SyncEachObject => VerbName::SyncEachObject,
             Self::Remove => VerbName::Remove,
@@ -232,6 +244,7 @@ impl Verb {
                 }
             }
             Self::Rehearse { plan } => add(plan),
+            Self::Pin { request } => add(request),
             Self::Apply { plan, stay } => {
                 add(plan);
                 if *stay {
@@ -325,9 +338,9 @@ impl fmt::Display for HelperOutcome {
 }
 
 /// The report of a verb. Shape: `{"outcome", "reasons", …}`, where the rest are the verb's details:
-/// those of `fetch` are [`FetchDetails`], of `apply` [`ApplyDetails`], of `verify`
-/// [`VerifyDetails`], of `boot-previous` [`PreviousDetails`], of `remove` [`RemoveDetails`], of
-/// `deployments` [`View`](crate::deployments::View).
+/// those of `fetch` are [`FetchDetails`], of `pin` [`PinDetails`], of `apply` [`ApplyDetails`], of
+/// `verify` [`VerifyDetails`], of `boot-previous` [`PreviousDetails`], of `remove`
+/// [`RemoveDetails`], of `deployments` [`View`](crate::deployments::View).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HelperReport {
     pub outcome: HelperOutcome,
@@ -381,7 +394,7 @@ pub struct PreviousDetails {
 /// What `remove` reports.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RemoveDetails {
-    /// Paths, refs and settings that are removed.
+    /// Paths, refs, settings and pins that are removed.
     pub removed: Vec<String>,
 }
 
@@ -408,6 +421,29 @@ pub enum RegistrySettings {
     /// Those of the plan's target, which differ.
     #[serde(rename = "of the target")]
     Target,
+}
+
+/// What `pin` reads: all that is to lie pinned on the host, and what may be taken for it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PinRequest {
+    /// Pull specs by digest, by the name of their set; none: all pins are dropped.
+    pub sets: BTreeMap<String, Vec<String>>,
+    /// Ephemeral storage that the Node offers to pods, in bytes; `None` if it does not say.
+    pub allocatable_bytes: Option<u64>,
+    /// How many images are pulled at once, at least 1.
+    pub at_once: usize,
+}
+
+/// What `pin` reports.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PinDetails {
+    /// Images that lie pinned on the host now.
+    pub pinned: usize,
+    /// Images that this run pulled.
+    pub pulled: usize,
+    /// Whether a set does not fit on the disk; the reasons name it and the bytes that lack.
+    #[serde(default)]
+    pub lacks_room: bool,
 }
 
 /// What `apply` reports of a plan that it did not carry out.

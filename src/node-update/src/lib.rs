@@ -11,6 +11,7 @@
 //! - [`late`]: what others wrote in `/etc` after a deployment was made from another
 //! - [`mod@one_line`]: texts of others, as part of a reason
 //! - [`phase`]: the node's state machine
+//! - [`pins`]: images that a node pulls ahead and keeps
 //! - [`plan`]: an update as data
 //! - [`planner`]: from two configurations to a plan, or to rejections
 //! - [`pull`]: how images are pulled, and what a target changes in it
@@ -33,6 +34,7 @@ pub mod late;
 pub mod one_line;
 mod paths;
 pub mod phase;
+pub mod pins;
 pub mod plan;
 pub mod planner;
 pub mod pull;

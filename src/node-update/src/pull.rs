@@ -6,6 +6,7 @@
 //! - [`TokenBucket`]: how fast an image is pulled
 //! - [`by_digest`]: the pull spec that a registry is asked for
 //! - [`check`]: whether such a file can be used
+//! - [`why_unusable`]: an index without an image for the host
 //! - [`verdict`]: what a signature policy says of an image
 //!
 //! Source: containers-registries.conf(5), containers-policy.json(5), containers-registries.d(5),
@@ -13,6 +14,7 @@
 
 mod bucket;
 mod check;
+pub(crate) mod index;
 mod policy;
 mod spec;
 
@@ -29,6 +31,7 @@ use crate::well_known::{OSTREE_PULL_SECRET, PROXY_ENVIRONMENT, PULL_SECRET};
 
 pub use bucket::{Allowance, TokenBucket};
 pub use check::check;
+pub use index::why_unusable;
 pub use policy::{PolicyVerdict, verdict};
 pub use spec::by_digest;
 

@@ -1,7 +1,9 @@
 //! Nodes and pools for this crate's tests, made by parsing objects.
 
 use api::machineconfiguration::node_status::{FailedIn, Reading};
-use api::machineconfiguration::{MachineConfigPool, NodeState, NodeStatus, PhaseName};
+use api::machineconfiguration::{
+    MachineConfigPool, NodeState, NodeStatus, PhaseName, PinList, annotation,
+};
 use serde_json::{Value, json};
 
 use crate::node::{NodeView, Unready};
@@ -87,6 +89,21 @@ impl NodeView {
         self
     }
 
+    /// With the annotations about pinned image sets: assigned, pinned, and why not.
+    pub(crate) fn pins(mut self, desired: &str, current: &str, not_pinned: &str) -> Self {
+        let annotations = [
+            (annotation::DESIRED_PINS, desired),
+            (annotation::CURRENT_PINS, current),
+            (annotation::NOT_PINNED, not_pinned),
+        ];
+        let annotations = annotations.map(|(key, text)| (key.to_owned(), text.to_owned()));
+        let read = NodeStatus::read(&annotations.into());
+        self.status.desired_pins = read.desired_pins;
+        self.status.current_pins = read.current_pins;
+        self.status.not_pinned = read.not_pinned;
+        self
+    }
+
     pub(crate) fn unready(mut self, reason: Unready) -> Self {
         self.unready = vec![reason];
         self
@@ -143,6 +160,11 @@ pub(crate) fn worker(max: i64, spec: Value) -> PoolView {
         policy: Some(policy(spec)),
         ..pool("worker", json!({ "maxUnavailable": max }))
     }
+}
+
+/// Pinned image sets as an annotation names them.
+pub(crate) fn pin_list(text: &str) -> PinList {
+    PinList::parse(text).unwrap()
 }
 
 /// At rest in [`NEW`].

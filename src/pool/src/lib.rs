@@ -14,6 +14,8 @@
 //! - [`claim`]: assignments that were claimed and may not be visible on their nodes yet
 //! - [`hold`]: what keeps a pool from being assigned anything
 //! - [`unhandled`]: what a pool asks for that nothing here does
+//! - [`pinned_sets`]: pinned image sets that a pool selects
+//! - [`pins`]: which nodes are assigned them now, and how far each is
 //! - [`list`]: names in sentences
 //! - [`rollout`]: which nodes are assigned now, and why the others are not
 //! - [`rehearsal`]: which node rehearses what is no target of the pool
@@ -29,6 +31,8 @@ pub mod hold;
 pub mod list;
 pub mod membership;
 pub mod node;
+pub mod pinned_sets;
+pub mod pins;
 pub mod policy;
 pub mod recurrence;
 pub mod rehearsal;

@@ -27,6 +27,8 @@ pub struct NodeView {
     pub uid: String,
     /// When the object was made.
     pub created: Option<Timestamp>,
+    /// Whether the object is being deleted.
+    pub is_deleted: bool,
     pub labels: BTreeMap<String, String>,
     /// Taints, in the object's order.
     pub taints: Vec<Taint>,
@@ -112,6 +114,7 @@ impl NodeView {
             resource_version: metadata.resource_version.unwrap_or_default(),
             uid: metadata.uid.unwrap_or_default(),
             created: metadata.creation_timestamp.map(|time| time.0),
+            is_deleted: metadata.deletion_timestamp.is_some(),
             labels: metadata.labels.unwrap_or_default(),
         }
     }
@@ -124,6 +127,7 @@ impl NodeView {
             resource_version: _,
             uid,
             created,
+            is_deleted,
             labels,
             taints,
             status,
@@ -136,6 +140,7 @@ impl NodeView {
         *name == other.name
             && *uid == other.uid
             && *created == other.created
+            && *is_deleted == other.is_deleted
             && *labels == other.labels
             && *taints == other.taints
             && *status == other.status

@@ -61,6 +61,7 @@ pub struct RolloutPolicy {
     returns: bool,
     quarantine: Option<Quarantine>,
     prefetch_bytes_per_second: Option<NonZeroU64>,
+    pinned_image_pulls: Option<Amount>,
 }
 
 /// What a policy asks for beside the nodes; set by who can ask.
@@ -191,6 +192,12 @@ impl RolloutPolicy {
     /// Most bytes a second that a node fetches before its turn.
     pub(crate) const fn prefetch_bytes_per_second(&self) -> Option<NonZeroU64> {
         self.prefetch_bytes_per_second
+    }
+
+    /// How many nodes of `size` pull pinned images at once, at least 1.
+    pub fn pinned_image_pulls(&self, size: usize) -> usize {
+        let limit = self.pinned_image_pulls.map(|amount| amount.of(size));
+        limit.map_or(usize::MAX, |limit| limit.max(1))
     }
 
     /// How many nodes may fail before the rollout is halted, of `size`; none where the pool's

@@ -1,12 +1,16 @@
 //! Counters and conditions of a pool.
+//!
+//! - `pinned`: how far its nodes are with pinned image sets
+
+mod pinned;
 
 use std::collections::HashMap;
 
 use api::condition::{self, ConditionStatus};
-use api::machineconfiguration::MachineConfigPool;
 use api::machineconfiguration::machine_config_pool::{
     CertificateExpiry, MachineConfigPoolStatus, PoolConditionReason, PoolConditionType,
 };
+use api::machineconfiguration::{MachineConfigPool, PinList};
 use jiff::Timestamp;
 
 use crate::finding::Finding;
@@ -14,6 +18,7 @@ use crate::hold::Hold;
 use crate::list::list;
 use crate::membership::Conflict;
 use crate::node::NodeView;
+use crate::pinned_sets::UnpopulatedPins;
 use crate::rollout::{NotAssigned, RolloutDecision};
 use crate::selector::Selector;
 use crate::view::PoolView;
@@ -46,6 +51,9 @@ pub struct StatusInput<'a> {
     /// What the pool asks for and nothing does, as [`unhandled`](crate::unhandled::unhandled)
     /// names it.
     pub unhandled: &'a [String],
+    /// The pinned image sets that the pool selects, or why that is not determined; `None` leaves
+    /// the counters of its nodes as they are.
+    pub pins: Result<Option<&'a PinList>, &'a UnpopulatedPins>,
     /// Certificates on the nodes; `None` leaves them as they are.
     pub certificates: Option<Vec<CertificateExpiry>>,
     pub now: Timestamp,
@@ -54,9 +62,9 @@ pub struct StatusInput<'a> {
 /// Makes the status of a pool.
 ///
 /// Shape: every counter and the types `Updated`, `Updating`, `NodeDegraded`, `RenderDegraded`,
-/// `RolloutDegraded`, `Degraded` and `Waiting`, and `Unsupported` once there is something to name;
-/// other types are kept. Source: upstream's pool status and its texts; `RolloutDegraded`, `Waiting`
-/// and `Unsupported`, and the copied message of `Degraded`, are ours.
+/// `RolloutDegraded`, `Degraded`, `Waiting` and `PinnedImageSetsDegraded`, and `Unsupported` once
+/// there is something to name; other types are kept. Source: upstream's pool status and its texts;
+/// `RolloutDegraded`, `Waiting` and `Unsupported`, and the copied message of `Degraded`, are ours.
 pub fn status(input: StatusInput<'_>) -> MachineConfigPoolStatus {
     let StatusInput {
         pool,
@@ -67,6 +75,7 @@ pub fn status(input: StatusInput<'_>) -> MachineConfigPoolStatus {
         rendering,
         render_waits,
         unhandled,
+        pins,
         certificates,
         now,
     } = input;
@@ -122,6 +131,11 @@ pub fn status(input: StatusInput<'_>) -> MachineConfigPoolStatus {
     condition::set(&mut status.conditions, degraded.at(now));
     let waits = waiting(render_waits, decision);
     condition::set(&mut status.conditions, waits.at(now));
+    if let Ok(Some(list)) = pins {
+        pinned::count(&mut status.pool_synchronizers_status, list, view, members);
+    }
+    let unpinned = pinned::degraded(pins.err(), members);
+    condition::set(&mut status.conditions, unpinned.at(now));
     let is_known = status.condition(&PoolConditionType::Unsupported).is_some();
     if is_known || !unhandled.is_empty() {
         condition::set(&mut status.conditions, unsupported(unhandled).at(now));
@@ -279,8 +293,9 @@ fn left_over_build(view: &PoolView, status: &MachineConfigPoolStatus) -> Option<
     })
 }
 
-/// Any of the others. The first of them gives the message: `Degraded` alone shows the administrator
-/// the cause.
+/// Any of the others but `PinnedImageSetsDegraded`: a pool without its pinned images runs its
+/// configuration, and holds no release up. The first of them gives the message: `Degraded` alone
+/// shows the administrator the cause.
 fn degraded(status: &MachineConfigPoolStatus) -> Finding {
     [
         PoolConditionType::NodeDegraded,

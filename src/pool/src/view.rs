@@ -9,6 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use crate::budget::budget;
 use crate::claim::RoundClaim;
 use crate::hold::Hold;
+use crate::pins::PinRound;
 use crate::policy::{PolicyFacts, RolloutPolicy};
 use crate::selector::{InvalidSelector, Selector};
 
@@ -56,6 +57,9 @@ pub struct PoolView {
     pub previous: Option<String>,
     /// The node that the deciding controller runs on, if its options name it. Set as `hold` is.
     pub leader: Option<String>,
+    /// Its pinned image sets, and the nodes that are assigned them now; without it nodes keep what
+    /// they were assigned. Set as `hold` is.
+    pub pins: Option<PinRound>,
 }
 
 /// What is rehearsed, and where.
@@ -110,6 +114,7 @@ impl PoolView {
                 .and_then(|status| status.configuration.name())
                 .map(ToOwned::to_owned),
             leader: None,
+            pins: None,
         }
     }
 

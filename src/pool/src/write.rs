@@ -45,8 +45,9 @@ pub struct ClusterFacts<'a> {
 
 impl NodeWrite {
     /// The change that a node needs: its new target if it is assigned one; taint, and what they may
-    /// fetch before their turn, of nodes that wait for an update; the topology that its daemon
-    /// reads; roles and taints of a master. `None` when nothing differs.
+    /// fetch before their turn, of nodes that wait for an update; pinned image sets, if it is
+    /// assigned others; the topology that its daemon reads; roles and taints of a master. `None`
+    /// when nothing differs.
     ///
     /// The taint is set while a node waits, and removed when the node is done or the pool rolls out
     /// nothing. A node that is assigned what it has fetched loses the taint with the same write:
@@ -74,6 +75,14 @@ impl NodeWrite {
                 annotation::CONTROL_PLANE_TOPOLOGY,
                 Some(topology.to_owned()),
             );
+        }
+        if let Some(list) = pool.pins.as_ref().and_then(|round| round.assigns(node)) {
+            let list = Some(list.to_string()).filter(|list| !list.is_empty());
+            annotations.insert(annotation::DESIRED_PINS, list);
+            if node.status.not_pinned.is_some() {
+                // It is about other sets. Were it kept, the node would seem to have no turn.
+                annotations.insert(annotation::NOT_PINNED, None);
+            }
         }
         let next = next_config(node, pool, is_assigned);
         if node.status.next_config.as_deref() != next {
@@ -121,9 +130,13 @@ impl NodeWrite {
     }
 
     /// Takes the marks of a waiting node from one that is in no pool any more: nothing else would.
-    /// `None` where it has none.
-    pub fn of_left(node: &NodeView) -> Option<Self> {
+    /// Its pinned image sets too, unless more than one pool selects it (`is_contested`): it is left
+    /// as it is until one does. `None` where it has nothing of that.
+    pub fn of_left(node: &NodeView, is_contested: bool) -> Option<Self> {
         let mut annotations = BTreeMap::new();
+        if node.status.desired_pins.is_some() && !is_contested {
+            annotations.insert(annotation::DESIRED_PINS, None);
+        }
         if node.status.next_config.is_some() {
             annotations.insert(annotation::NEXT_CONFIG, None);
         }

@@ -60,7 +60,7 @@ async fn a_release_takes_over_what_is_installed_and_goes_whole() -> Result<()> {
 
     // The lab's definitions are upstream's.
     let install = ["--release", &release, "--insecure", "--force-conflicts"];
-    // Nothing is applied without what nobody here makes.
+    // Nothing is applied without what an installer has to make.
     let needs = "ControllerConfig machine-config-controller: it is not there: create it before";
     env.install(&install)?
         .expect(1, &[needs, "1 requirement is missing"]);
@@ -110,7 +110,7 @@ async fn a_release_takes_over_what_is_installed_and_goes_whole() -> Result<()> {
     Ok(())
 }
 
-/// The version operator has applied the release, on a cluster that is told from others.
+/// The version operator has applied the release, and the cluster has an id of its own.
 fn completed(env: &Env, release: &str) -> Result<()> {
     let version = env.kubectl(&["get", "clusterversion", "version", "--output=json"])?;
     let version: Value = serde_json::from_str(&version)?;

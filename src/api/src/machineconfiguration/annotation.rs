@@ -135,6 +135,16 @@ of_nodes! {
     /// Written by the daemon in answer to [`NEXT_CONFIG`]: `<config>: <cause>`, where it could not
     /// be fetched or rehearsed; the cause has at most 500 characters.
     NOT_FETCHED = "slipway.dev/not-fetched", Daemon, Status;
+    /// Written by the controller: a [`super::PinList`], the pinned image sets that the node is to
+    /// have; absent, none.
+    DESIRED_PINS = "slipway.dev/desired-pins", Other, Status;
+    /// Written by the daemon: a [`super::PinList`], the sets whose images all lie pinned on the
+    /// node.
+    CURRENT_PINS = "slipway.dev/current-pins", Daemon, Status;
+    /// Written by the daemon in answer to [`DESIRED_PINS`]: a [`super::NotPinned`], why the node
+    /// does not have them yet; the cause has at most 500 characters. The controller removes it with
+    /// the write of other sets.
+    NOT_PINNED = "slipway.dev/not-pinned", Daemon, Status;
     /// Written by the controller: uid of its MachineConfigNode, where an older one was deleted. The
     /// daemon then writes the status of the new one at once.
     NODE_OBJECT = "slipway.dev/machine-config-node", Other, Daemon;

@@ -243,6 +243,11 @@ pub struct PoolSynchronizerStatus {
     pub observed_generation: Option<i64>,
 }
 
+impl PoolSynchronizerStatus {
+    /// The only type that there is.
+    pub const PINNED_IMAGE_SETS: &str = "PinnedImageSets";
+}
+
 /// A condition of a pool. Older than `metav1.Condition`: `reason` may be empty,
 /// `lastTransitionTime` may be null.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -307,7 +312,8 @@ words! {
         Unsupported = "Unsupported",
         /// The pool's OS image cannot be built. Owned by the builder.
         ImageBuildDegraded = "ImageBuildDegraded",
-        /// Pinned images cannot be fetched.
+        /// Nodes do not have their pinned images for another reason than time, or it is not
+        /// determined which sets the pool has. It does not make the pool `Degraded`.
         PinnedImageSetsDegraded = "PinnedImageSetsDegraded",
         /// A synchronizer fails.
         PoolSynchronizerDegraded = "PoolSynchronizerDegraded",
@@ -370,6 +376,8 @@ words! {
         NodesQuarantined = "NodesQuarantined",
         /// The API server does not take what nodes are to be told.
         NodesNotAssigned = "NodesNotAssigned",
+        /// Nodes report that they cannot pull or pin images.
+        PrefetchFailed = "PrefetchFailed",
     }
 }
 

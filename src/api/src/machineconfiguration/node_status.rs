@@ -6,7 +6,7 @@ use std::num::NonZeroU64;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{NodeState, PhaseName, annotation};
+use super::{NodeState, NotPinned, PhaseName, PinList, annotation};
 
 /// After this time a drain counts as failed: its daemon and the controller say so.
 ///
@@ -145,6 +145,12 @@ pub struct NodeStatus {
     pub fetched: Option<String>,
     /// Why it could not fetch one: `<config>: <cause>`.
     pub not_fetched: Option<String>,
+    /// Pinned image sets that the node is to have.
+    pub desired_pins: Option<Reading<PinList>>,
+    /// Those whose images all lie pinned on it.
+    pub current_pins: Option<Reading<PinList>>,
+    /// Why it does not have the desired ones yet.
+    pub not_pinned: Option<Reading<NotPinned>>,
     /// Topology of the control plane.
     pub topology: Option<String>,
 }
@@ -156,6 +162,7 @@ impl NodeStatus {
         let filled = |key: &str| present(key).filter(|text| !text.is_empty());
         let text = |key: &str| filled(key).map(ToOwned::to_owned);
         let drain = |key: &str| filled(key).map(|text| Reading::of(text, DrainRequest::parse));
+        let pins = |key: &str| filled(key).map(|text| Reading::of(text, PinList::parse));
         let time = |key: &str| present(key).map(|text| Reading::of(text, |it| it.parse().ok()));
         Self {
             current_config: text(annotation::CURRENT_CONFIG),
@@ -179,6 +186,10 @@ impl NodeStatus {
                 .map(|text| Reading::of(text, |it| it.parse().ok())),
             fetched: text(annotation::FETCHED),
             not_fetched: text(annotation::NOT_FETCHED),
+            desired_pins: pins(annotation::DESIRED_PINS),
+            current_pins: pins(annotation::CURRENT_PINS),
+            not_pinned: filled(annotation::NOT_PINNED)
+                .map(|text| Reading::of(text, NotPinned::parse)),
             topology: text(annotation::CONTROL_PLANE_TOPOLOGY),
         }
     }

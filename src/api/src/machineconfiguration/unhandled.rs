@@ -33,16 +33,3 @@ pub struct MachineOSConfigSpec {}
     doc = "MachineOSBuild is the build of an OS image for a pool."
 )]
 pub struct MachineOSBuildSpec {}
-
-/// What is read of a `PinnedImageSet`: nothing but its labels, by which pools select it.
-///
-/// Source: `pinnedimagesets.machineconfiguration.openshift.io`.
-#[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[kube(
-    group = "machineconfiguration.openshift.io",
-    version = "v1",
-    kind = "PinnedImageSet",
-    schema = "disabled",
-    doc = "PinnedImageSet names images to keep on the nodes of pools."
-)]
-pub struct PinnedImageSetSpec {}

@@ -304,6 +304,36 @@ fn printer_columns_are_upstreams() {
     }
 }
 
+#[test]
+fn rules_of_pinned_images_are_upstreams() {
+    let Some(data) = data() else { return };
+    let spec = |crd: &Value| schema_of(crd)["properties"]["spec"].clone();
+    let upstream = upstream(&data, "PinnedImageSet");
+    let crd = api::crds::all()
+        .iter()
+        .map(|crd| serde_json::to_value(crd).unwrap())
+        .find(|crd| crd["spec"]["names"]["kind"] == "PinnedImageSet")
+        .unwrap();
+    for key in ["kind", "plural", "singular", "shortNames"] {
+        let (ours, upstream) = (&crd["spec"]["names"][key], &upstream["spec"]["names"][key]);
+        assert_eq!(ours, upstream, "{key}");
+    }
+    let (ours, upstream) = (spec(&crd), spec(&upstream));
+    assert_eq!(ours["required"], upstream["required"]);
+    let images = |spec: &Value| spec["properties"]["pinnedImages"].clone();
+    let (ours, upstream) = (images(&ours), images(&upstream));
+    for key in ["minItems", "maxItems", "x-kubernetes-list-type"] {
+        assert_eq!(ours[key], upstream[key], "{key}");
+    }
+    assert_eq!(ours["items"]["required"], upstream["items"]["required"]);
+    let name = |images: &Value| images["items"]["properties"]["name"].clone();
+    let (ours, upstream) = (name(&ours), name(&upstream));
+    for key in ["minLength", "maxLength", "x-kubernetes-validations"] {
+        assert!(!upstream[key].is_null(), "{key}");
+        assert_eq!(ours[key], upstream[key], "{key}");
+    }
+}
+
 /// The definition of a kind as JSON.
 trait Defined {
     fn crd_value() -> Value;

@@ -70,7 +70,8 @@ fn pool() -> Value {
             "machineConfigSelector": { "matchLabels": { "machineconfiguration.openshift.io/role": "worker" } },
             "nodeSelector": { "matchExpressions": [{ "key": "node-role.kubernetes.io/worker", "operator": "Exists" }] },
             "maxUnavailable": "10%",
-            "paused": false
+            "paused": false,
+            "pinnedImageSets": [{ "name": "edge" }]
         },
         "status": {
             "certExpirys": [{ "bundle": "KubeAPIServerServingCAData", "subject": "CN=admin", "expiry": "2034-02-04T16:03:00Z" }],
@@ -85,6 +86,10 @@ fn pool() -> Value {
             "degradedMachineCount": 1,
             "machineCount": 3,
             "observedGeneration": 5,
+            "poolSynchronizersStatus": [{
+                "poolSynchronizerType": "PinnedImageSets", "machineCount": 3, "updatedMachineCount": 2, "readyMachineCount": 1,
+                "availableMachineCount": 3, "unavailableMachineCount": 0, "observedGeneration": 4
+            }],
             "readyMachineCount": 2,
             "unavailableMachineCount": 0,
             "updatedMachineCount": 2

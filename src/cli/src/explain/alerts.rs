@@ -58,6 +58,15 @@ pub(super) const WORDS: &[Explanation] = &[
          object.",
     ),
     of(
+        "MCCPinnedImagesFailed",
+        CONTROLLER,
+        "For an hour nodes of a pool could not pull or pin the images of its PinnedImageSets, \
+         or it is not determined which sets it has. The nodes run as before.",
+        "Read `slipway pool NAME`: it names each node with NoRoom, Failed or Refused, which \
+         `slipway explain` explains. Free space on the disk, correct the PinnedImageSet, or \
+         repair the way to its registry.",
+    ),
+    of(
         "MCCDrainError",
         CONTROLLER,
         "The daemon has tried to empty a node for more than an hour.",

@@ -5,6 +5,9 @@ use super::{Explanation, of};
 const PHASE: &str = "phase of a Node (annotation slipway.dev/phase)";
 const STATE: &str = "state of a Node (annotation machineconfiguration.openshift.io/state)";
 const EVENT: &str = "event of a Node";
+const OBJECT: &str = "condition of a MachineConfigNode";
+const OBJECT_REASON: &str = "reason of a condition of a MachineConfigNode";
+const PINS: &str = "reason in a Node's annotation slipway.dev/not-pinned";
 const LOG: &str = "word in the log of a host";
 const NOTHING: &str = "Nothing: it is part of every update.";
 const READ_NODE: &str = "Read `slipway node NAME`: its reason names the cause.";
@@ -92,6 +95,56 @@ pub(super) const WORDS: &[Explanation] = &[
         READ_NODE,
     ),
     of(
+        "PinnedImageSetsProgressing",
+        OBJECT,
+        "The node pulls and pins the images that it was assigned.",
+        "Nothing; pulling is as slow as the registry and the node's network.",
+    ),
+    of(
+        "PinnedImageSetsDegraded",
+        OBJECT,
+        "The node does not have its pinned images for another reason than time.",
+        "Explain the reason that its message begins with.",
+    ),
+    of(
+        "ImagePrefetch",
+        OBJECT_REASON,
+        "Images are being pulled and pinned.",
+        "Nothing.",
+    ),
+    of(
+        "AsExpected",
+        OBJECT_REASON,
+        "All images that the node was assigned lie pinned on it.",
+        "Nothing.",
+    ),
+    of(
+        "PrefetchFailed",
+        OBJECT_REASON,
+        "Images cannot be pulled or pinned on the node.",
+        "Explain the reason that its message begins with.",
+    ),
+    of(
+        "NoRoom",
+        PINS,
+        "The images have no room on the node's disk. Nothing is pulled until the sets or the disk \
+         change; another node has its turn.",
+        "Take images out of the PinnedImageSet, or give the node a larger disk.",
+    ),
+    of(
+        "Failed",
+        PINS,
+        "Images could not be pulled or pinned. The node tries again, and keeps its turn.",
+        "Read which image and cause it names: often the registry, the pull secret or a mirror.",
+    ),
+    of(
+        "Refused",
+        PINS,
+        "The node refuses the sets: one is not valid or gone, or the host has no known container \
+         runtime.",
+        "Correct the PinnedImageSet that it names, or install CRI-O or containerd.",
+    ),
+    of(
         "OSUpdateStarted",
         EVENT,
         "An update brings another OS image.",
@@ -175,6 +228,12 @@ pub(super) const WORDS: &[Explanation] = &[
         EVENT,
         "The target is rejected; nothing was changed.",
         "Take the field that the message names out of the MachineConfig.",
+    ),
+    of(
+        "NotPinned",
+        EVENT,
+        "The node does not have its pinned images: NoRoom, they do not fit on its disk; Failed, they cannot be pulled yet and are tried again; Refused, it would end the same.",
+        "NoRoom: free the bytes that the message names, or take images out of the set. Failed: check the registry that it names. Refused: correct the set.",
     ),
     of(
         "CertificatesRefused",

@@ -69,8 +69,10 @@ pub(super) const WORDS: &[Explanation] = &[
     of(
         "PinnedImageSetsDegraded",
         CONDITION,
-        "Pinned images cannot be fetched. Slipway never sets it; OpenShift's daemon does.",
-        "Read its message.",
+        "Nodes report why they do not have their pinned images, or it is not determined which \
+         PinnedImageSets the pool has. Nodes run as before, and the pool is not Degraded.",
+        "Read the message: it names each node with NoRoom, Failed or Refused. Free space, correct the \
+         PinnedImageSet, or repair the way to its registry.",
     ),
     of(
         "PoolSynchronizerDegraded",
@@ -163,6 +165,12 @@ pub(super) const WORDS: &[Explanation] = &[
         REASON,
         "Nothing handles what the pool asks for.",
         "Read which objects the message names, and remove them or do without.",
+    ),
+    of(
+        "PrefetchFailed",
+        REASON,
+        "Nodes report that they cannot pull or pin images of a PinnedImageSet.",
+        "Read the message: it names each node with its cause.",
     ),
     of(
         "NoLayeredObjects",

@@ -45,6 +45,13 @@ pub fn is_progress(
     before.updated_machine_count = after.updated_machine_count;
     before.ready_machine_count = after.ready_machine_count;
     before.unavailable_machine_count = after.unavailable_machine_count;
+    let synchronizers = before.pool_synchronizers_status.iter_mut();
+    for (was, is) in synchronizers.zip(&after.pool_synchronizers_status) {
+        was.updated_machine_count = is.updated_machine_count;
+        was.ready_machine_count = is.ready_machine_count;
+        was.available_machine_count = is.available_machine_count;
+        was.unavailable_machine_count = is.unavailable_machine_count;
+    }
     for (was, is) in before.conditions.iter_mut().zip(&after.conditions) {
         was.message.clone_from(&is.message);
     }
@@ -120,6 +127,22 @@ mod tests {
         assert!(!is_progress(Some(&before), &status(1, 1, "True", "1 of 3")));
         assert!(!is_progress(Some(&before), &status(3, 0, "False", "")));
         assert!(!is_progress(None, &before));
+    }
+
+    #[test]
+    fn counts_of_pinned_images_are_progress_and_their_generation_is_not() {
+        let status = |updated: i32, generation: i32| {
+            let counts = json!({ "poolSynchronizerType": "PinnedImageSets", "machineCount": 3,
+                "updatedMachineCount": updated, "readyMachineCount": updated, "availableMachineCount": 3,
+                "unavailableMachineCount": 0, "observedGeneration": generation });
+            pool(&json!({ "conditions": [], "poolSynchronizersStatus": [counts] }))
+                .status
+                .unwrap()
+        };
+        assert!(is_progress(Some(&status(1, 1)), &status(2, 1)));
+        assert!(!is_progress(Some(&status(2, 1)), &status(3, 2)));
+        let none = pool(&json!({ "conditions": [] })).status.unwrap();
+        assert!(!is_progress(Some(&none), &status(0, 1)));
     }
 
     #[test]

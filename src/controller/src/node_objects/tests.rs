@@ -64,11 +64,8 @@ async fn reconcile_cluster(
     objects: &[Value],
     calls: Vec<Call>,
 ) -> Vec<Next> {
-    Cluster {
-        pools: vec![pool(Some(OLD))],
-        ..cluster
-    }
-    .fill(&store);
+    let pools = [vec![pool(Some(OLD))], cluster.pools.clone()].concat();
+    Cluster { pools, ..cluster }.fill(&store);
     let objects = objects
         .iter()
         .map(|object| NodeAssignment::parse(read(object)));
@@ -206,6 +203,7 @@ async fn node_that_left_all_pools_loses_the_marks_of_a_waiting_one() {
     let annotations = &mut left["metadata"]["annotations"];
     annotations["slipway.dev/next-config"] = json!("rendered-worker-new");
     annotations["slipway.dev/next-bytes-per-second"] = json!("100000");
+    annotations["slipway.dev/desired-pins"] = json!("edge=1.0a1b2c3d");
     left["spec"]["taints"] = json!([
         { "key": "theirs", "effect": "NoSchedule" },
         { "key": "UpdateInProgress", "effect": "PreferNoSchedule" }
@@ -215,6 +213,7 @@ async fn node_that_left_all_pools_loses_the_marks_of_a_waiting_one() {
             "metadata": {
                 "resourceVersion": "5",
                 "annotations": {
+                    "slipway.dev/desired-pins": null,
                     "slipway.dev/next-bytes-per-second": null,
                     "slipway.dev/next-config": null
                 }
@@ -235,6 +234,26 @@ async fn node_that_left_all_pools_loses_the_marks_of_a_waiting_one() {
         reconcile(vec![left], &objects, calls).await,
         [Next::Retry, Next::Settled]
     );
+}
+
+#[tokio::test]
+async fn node_that_two_custom_pools_select_keeps_its_pinned_image_sets() {
+    let custom = |name: &str| {
+        let mut pool = pool(None);
+        pool["metadata"]["name"] = json!(name);
+        pool["spec"]["nodeSelector"] = json!({ "matchLabels": { name: "" } });
+        pool
+    };
+    let mut contested = labelled(node("a", OLD), json!({ "gpu": "", "infra": "" }));
+    contested["metadata"]["annotations"]["slipway.dev/desired-pins"] = json!("edge=1.0a1b2c3d");
+    let cluster = Cluster {
+        pools: ["gpu", "infra"].map(custom).into(),
+        nodes: vec![contested],
+        ..Cluster::default()
+    };
+    let objects = [object("a", "uid-a", "not-yet-set", OLD)];
+    let results = reconcile_cluster(Store::default(), cluster, &objects, Vec::new()).await;
+    assert_eq!(results, [Next::Settled, Next::Settled]);
 }
 
 fn announces(node: &Value, announced: &str, reply: Option<Reply>) -> Call {

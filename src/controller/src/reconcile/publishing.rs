@@ -12,6 +12,7 @@ use pool::rollout::RolloutDecision;
 use pool::view::PoolView;
 
 use super::Controller;
+use super::pinning::PoolPins;
 use crate::assign::Round;
 use crate::context::lock;
 use crate::decide::reporting;
@@ -124,6 +125,7 @@ impl Controller {
         &self,
         observed: &Observed,
         decision: &RolloutDecision,
+        pins: &PoolPins,
         status: &MachineConfigPoolStatus,
     ) {
         let view: &PoolView = &observed.pool.view;
@@ -133,8 +135,11 @@ impl Controller {
             .and_then(|state| state.rendering.as_ref())
             .is_some_and(|last| last.is_image_overridden);
         let members = observed.members();
-        let metrics =
+        let mut metrics =
             PoolMetrics::of(view, &members, decision, is_image_overridden).with_conditions(status);
+        if let Ok(Some(list)) = pins {
+            metrics = metrics.with_pins(list, &members);
+        }
         self.context.metrics.set_pool(&view.name, metrics);
     }
 

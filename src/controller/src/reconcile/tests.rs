@@ -5,6 +5,7 @@ mod faults;
 mod generated;
 mod initial;
 mod pausing;
+mod pins;
 mod policy;
 mod responses;
 mod room;
@@ -574,6 +575,7 @@ async fn a_node_in_two_custom_pools_stops_neither() {
             condition("RolloutDegraded", true, "NodeInTwoPools", why),
             condition("Degraded", true, "", why),
             none_waits(),
+            condition("PinnedImageSetsDegraded", false, "", ""),
         ];
         let body = json!({ "metadata": { "resourceVersion": "10" }, "status": status(&conditions, [count, 0, 0, 0, 0]) });
         let path = format!("{GROUP}/machineconfigpools/{name}/status?{MANAGER}");

@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 
 use super::{API_VERSION, RenderOutcome};
 use crate::configs::ConfigMeta;
+use crate::decide;
 use crate::decide::rendering::Inputs;
 use crate::events::PoolEvent;
 use crate::requests::Requests;
@@ -36,8 +37,9 @@ pub(super) async fn publish(
     };
     let configuration = configuration(rendered);
     if outcome.pool.object.spec.configuration != configuration {
+        let sets = decide::pins::names_to_write(&outcome.pool, snapshot);
         outcome.pool = requests
-            .set_configuration(&outcome.pool, &configuration)
+            .set_configuration(&outcome.pool, &configuration, sets.as_deref())
             .await?;
     }
     Ok(Ok(state))

@@ -1,26 +1,26 @@
-//! Watches kinds that Slipway does not implement (image mode, pinned images). Their pools are left
-//! alone and reported `Unsupported`. A cluster may lack these kinds.
+//! Watches kinds that Slipway does not implement (image mode). Their pools are left alone. A
+//! cluster may lack these kinds.
 
 use std::fmt;
 use std::marker::PhantomData;
 
 use api::machineconfiguration::label;
-use api::machineconfiguration::unhandled::{MachineOSBuild, MachineOSConfig, PinnedImageSet};
+use api::machineconfiguration::unhandled::{MachineOSBuild, MachineOSConfig};
 use cluster::cache::{Cache, CachedKind, Table};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use kube::core::PartialObjectMeta;
 use operator::{Operator, Wake, WatchForm, WatchScope, Watched};
-use pool::unhandled::{Ask, Scope, UnhandledObject};
+use pool::unhandled::UnhandledObject;
 use serde::de::DeserializeOwned;
 
 use crate::work::Work;
 
-/// An object as it is watched, and what it asks for.
+/// An object as it is watched, and the pool that it is about.
 pub trait UnhandledKind:
     Resource<DynamicType = ()> + Clone + fmt::Debug + DeserializeOwned + Send + 'static
 {
-    /// Reads what it asks for, and of which pools.
+    /// Reads which pool it is about.
     fn read(self) -> UnhandledObject;
 }
 
@@ -28,7 +28,7 @@ impl UnhandledKind for PartialObjectMeta<MachineOSConfig> {
     fn read(self) -> UnhandledObject {
         // The API demands that it has the name of its pool.
         let pool = self.metadata.name.clone().unwrap_or_default();
-        object::<MachineOSConfig>(self.metadata, Ask::ImageMode, Scope::Named(pool))
+        object::<MachineOSConfig>(self.metadata, pool)
     }
 }
 
@@ -41,28 +41,16 @@ impl UnhandledKind for PartialObjectMeta<MachineOSBuild> {
             owners.next().map(|owner| owner.name.clone())
         };
         let pool = label(label::TARGET_POOL).or_else(owner).unwrap_or_default();
-        object::<MachineOSBuild>(self.metadata, Ask::ImageMode, Scope::Named(pool))
+        object::<MachineOSBuild>(self.metadata, pool)
     }
 }
 
-impl UnhandledKind for PartialObjectMeta<PinnedImageSet> {
-    fn read(self) -> UnhandledObject {
-        let labels = self.metadata.labels.clone().unwrap_or_default();
-        object::<PinnedImageSet>(self.metadata, Ask::Setting, Scope::Labels(labels))
-    }
-}
-
-fn object<K: Resource<DynamicType = ()>>(
-    metadata: ObjectMeta,
-    asks: Ask,
-    scope: Scope,
-) -> UnhandledObject {
+fn object<K: Resource<DynamicType = ()>>(metadata: ObjectMeta, pool: String) -> UnhandledObject {
     UnhandledObject {
         kind: kind::<K>(),
         name: metadata.name.unwrap_or_default(),
         resource_version: metadata.resource_version.unwrap_or_default(),
-        asks,
-        scope,
+        pool,
     }
 }
 
@@ -113,8 +101,6 @@ pub struct UnhandledCaches {
     pub os_configs: Cache<Unhandled<PartialObjectMeta<MachineOSConfig>>>,
     /// `MachineOSBuilds`, by their metadata.
     pub os_builds: Cache<Unhandled<PartialObjectMeta<MachineOSBuild>>>,
-    /// `PinnedImageSets`, by their metadata.
-    pub pinned_sets: Cache<Unhandled<PartialObjectMeta<PinnedImageSet>>>,
 }
 
 impl UnhandledCaches {
@@ -124,14 +110,12 @@ impl UnhandledCaches {
         operator
             .watch(&self.os_configs, WatchScope::cluster().optional(), all)
             .watch(&self.os_builds, WatchScope::cluster().optional(), all)
-            .watch(&self.pinned_sets, WatchScope::cluster().optional(), all)
     }
 
     pub fn tables(&self) -> UnhandledTables {
         UnhandledTables {
             os_configs: self.os_configs.table(),
             os_builds: self.os_builds.table(),
-            pinned_sets: self.pinned_sets.table(),
         }
     }
 }
@@ -141,21 +125,18 @@ impl UnhandledCaches {
 pub struct UnhandledTables {
     pub(crate) os_configs: Table<Unhandled<PartialObjectMeta<MachineOSConfig>>>,
     os_builds: Table<Unhandled<PartialObjectMeta<MachineOSBuild>>>,
-    pinned_sets: Table<Unhandled<PartialObjectMeta<PinnedImageSet>>>,
 }
 
 impl UnhandledTables {
     /// All objects, by kind and name.
     pub fn objects(&self) -> impl Iterator<Item = &UnhandledObject> {
-        let configs = self.os_configs.values().chain(self.os_builds.values());
-        configs.chain(self.pinned_sets.values()).map(AsRef::as_ref)
+        let configs = self.os_configs.values();
+        configs.chain(self.os_builds.values()).map(AsRef::as_ref)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use serde_json::{Value, json};
 
     use super::*;
@@ -165,9 +146,8 @@ mod tests {
     fn a_build_names_its_pool_by_label_or_by_its_owner() {
         let build = |metadata: Value| {
             let object: PartialObjectMeta<MachineOSBuild> = read(&json!({ "metadata": metadata }));
-            object.read().scope
+            object.read().pool
         };
-        let named = |pool: &str| Scope::Named(pool.to_owned());
         let owner = json!([{
             "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineOSConfig",
             "name": "edge", "uid": "u"
@@ -176,19 +156,13 @@ mod tests {
             json!({ "machineconfiguration.openshift.io/target-machine-config-pool": "worker" });
         assert_eq!(
             build(json!({ "name": "worker-1", "labels": label, "ownerReferences": owner })),
-            named("worker")
+            "worker"
         );
         assert_eq!(
             build(json!({ "name": "edge-1", "ownerReferences": owner })),
-            named("edge")
+            "edge"
         );
         // It concerns no pool.
-        assert_eq!(build(json!({ "name": "b" })), named(""));
-    }
-
-    #[test]
-    fn a_set_without_labels_is_read_all_the_same() {
-        let set: PartialObjectMeta<PinnedImageSet> = read(&json!({ "metadata": { "name": "a" } }));
-        assert_eq!(set.read().scope, Scope::Labels(BTreeMap::new()));
+        assert_eq!(build(json!({ "name": "b" })), "");
     }
 }

@@ -5,7 +5,7 @@ use std::error::Error as StdError;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use node_update::pull::by_digest;
+use node_update::pull::{by_digest, why_unusable};
 use ostree_ext::container::store::{ImageImporter, PrepareResult};
 use ostree_ext::container::{OstreeImageReference, SignatureSource};
 use ostree_ext::containers_image_proxy::{ImageProxy, ImageProxyConfig};
@@ -19,15 +19,13 @@ use super::image::{Fetched, Opened, close};
 use super::layer;
 use super::refs::{self, fetch_error};
 use super::{
-    Deployments, Error, ErrorContext as _, FetchCause, Result, bootable, index, repository, room,
+    Deployments, Error, ErrorContext as _, FetchCause, Result, bootable, repository, room,
 };
 use crate::process;
+use crate::pull::{Puller, architecture};
 
 /// How long to wait for another writer of deployments.
 const PATIENCE: Duration = Duration::from_mins(1);
-
-/// How long skopeo may take to show what an image's name stands for.
-const INSPECT_WITHIN: Duration = Duration::from_mins(1);
 
 /// A layer as Docker names it, not compressed.
 const DOCKER_LAYER: &str = "application/vnd.docker.image.rootfs.diff.tar";
@@ -46,13 +44,8 @@ pub struct Fetcher<'a> {
     pub deployments: &'a mut Deployments,
     /// Runs the tasks that wait on skopeo.
     pub runtime: &'a Runtime,
-    /// Credentials of registries.
-    pub authfile: Option<PathBuf>,
-    /// Options of skopeo, before its command: those that say which files to read instead of the
-    /// host's.
-    pub options: Vec<String>,
-    /// Additional environment of skopeo: proxy settings, a home directory.
-    pub environment: Vec<(String, String)>,
+    /// How skopeo is run.
+    pub puller: Puller,
     /// The program that runs skopeo where that needs more than skopeo itself, with its first
     /// arguments: one that calls [`throttle::run`](crate::throttle::run).
     pub relay: (PathBuf, Vec<String>),
@@ -169,18 +162,9 @@ impl Fetcher<'_> {
 
     /// The error of a fetch, with what the image's index has.
     fn explain(&self, image: &str, source: Box<dyn StdError + Send + Sync>) -> Error {
-        let pulled = by_digest(image);
-        let mut arguments: Vec<String> = self.options.clone();
-        arguments.extend(["inspect", "--raw"].map(str::to_owned));
-        match &self.authfile {
-            Some(file) => arguments.extend(["--authfile".to_owned(), file.display().to_string()]),
-            None => arguments.push("--no-creds".to_owned()),
-        }
-        arguments.push(format!("docker://{pulled}"));
         // Without an answer, what is known is said.
-        let why = process::inspect(&arguments, &self.environment, INSPECT_WITHIN)
-            .ok()
-            .and_then(|manifest| index::why_unusable(&manifest, index::architecture()));
+        let manifest = self.puller.manifest(image).ok();
+        let why = manifest.and_then(|manifest| why_unusable(&manifest, architecture()));
         match why {
             Some(why) => Error::Fetch {
                 image: image.to_owned(),
@@ -299,11 +283,12 @@ impl Fetcher<'_> {
         } else {
             process::skopeo()
         };
-        command.args(&self.options);
-        command.envs(self.environment.iter().map(|(key, value)| (key, value)));
+        let puller = &self.puller;
+        command.args(&puller.options);
+        command.envs(puller.environment.iter().map(|(key, value)| (key, value)));
         ImageProxyConfig {
-            authfile: self.authfile.clone(),
-            auth_anonymous: self.authfile.is_none(),
+            authfile: puller.authfile.as_ref().map(PathBuf::from),
+            auth_anonymous: puller.authfile.is_none(),
             skopeo_cmd: Some(command),
             ..ImageProxyConfig::default()
         }

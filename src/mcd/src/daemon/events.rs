@@ -6,7 +6,7 @@
 use std::sync::Mutex;
 
 use api::machineconfiguration::node_status::{DrainRequest, Reading};
-use api::machineconfiguration::{NodeState, NodeStatus, PhaseName};
+use api::machineconfiguration::{NodeState, NodeStatus, NotPinned, PhaseName};
 use cluster::events::{EventSubject, Recorder, Severity};
 use jiff::Timestamp;
 use node::watch::ObservedNode;
@@ -122,6 +122,12 @@ impl NodeEvent {
     /// Certificates of the cluster cannot be used.
     pub fn certificates_refused(text: &str) -> Self {
         Self::new(Severity::Warning, "CertificatesRefused", text.to_owned())
+    }
+
+    /// The node does not have its pinned images.
+    pub fn not_pinned(not_pinned: &NotPinned) -> Self {
+        let text = not_pinned.to_string();
+        Self::new(Severity::Warning, "NotPinned", text)
     }
 
     /// SELinux enforces a policy without Slipway's module.

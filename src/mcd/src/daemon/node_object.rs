@@ -281,6 +281,10 @@ impl NodeObject {
             ),
         ]);
         // A list that is left out is removed by the server.
+        if !status.pinned_image_sets.is_empty() {
+            let sets = json!(status.pinned_image_sets);
+            fields.insert("pinnedImageSets".to_owned(), sets);
+        }
         if !status.irreconcilable_changes.is_empty() {
             let changes = json!(status.irreconcilable_changes);
             fields.insert("irreconcilableChanges".to_owned(), changes);

@@ -34,6 +34,7 @@ impl Verb {
             Self::Guard(guard) => !guard.install,
             Self::LimitedSkopeo { .. }
             | Self::Deployments { .. }
+            | Self::Pin { .. }
             | Self::Verify { .. }
             | Self::SelfCheck { .. } => false,
         }
@@ -86,6 +87,9 @@ mod tests {
             Verb::BootPrevious,
             Verb::Deployments { json: false },
             Verb::Deployments { json: true },
+            Verb::Pin {
+                request: "/run/slipway/pins.json".to_owned(),
+            },
             Verb::Guard(Guard::install()),
             Verb::Guard(Guard::verify_once()),
             Verb::SyncEachObject,

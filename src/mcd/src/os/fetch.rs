@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use chassis::report::Chain;
 use host::journal::JournalStore;
 use host::ostree::{Deployments, Fetched, Fetcher};
-use host::process::{proxy_environment, skopeo_version};
+use host::process::skopeo_version;
 use host::pull::Puller;
 use host::throttle::read_limit;
 use node_update::pull::{self, PolicyVerdict, PullSettings};
-use tracing::{info, warn};
+use tracing::info;
 
 use super::context::Context;
-use super::limited_skopeo;
+use super::{limited_skopeo, pull_settings};
 use crate::protocol::{FetchDetails, HelperReport, RegistrySettings};
 
 /// Where an image with a repository inside is unpacked.
@@ -43,18 +43,10 @@ pub(super) fn run(
     let store = context.store();
     let bundle = plan.map(|plan| store.read_plan(plan)).transpose()?;
     let changes = bundle.as_ref().map(pull::changes).unwrap_or_default();
-    let (files, shipped) = host::pull::read(&context.root)?;
-    let settings = match pull::settings(&files, &shipped, &changes, HOME) {
+    let settings = match pull_settings::read(&context.root, &changes, HOME, image)? {
         Ok(settings) => settings,
         Err(faults) => return Ok(HelperReport::refused(faults)),
     };
-    for fault in &settings.left_out {
-        warn!(
-            image,
-            reason = fault,
-            "pulls without the credentials of a file"
-        );
-    }
     if let Some(why) = refused_by_policy(&settings, image)? {
         return Ok(HelperReport::refused(vec![why]));
     }
@@ -65,12 +57,12 @@ pub(super) fn run(
             "pulls by the target's settings"
         );
     }
-    let puller = host::pull::lay_out(&context.root, HOME, &settings)?;
+    let puller = pull_settings::lay_out(&context.root, HOME, &settings)?;
     if let Some((bytes_per_second, _)) = limit {
         info!(image, bytes_per_second, "fetches under a limit");
     }
     let limit_file = limit.map(|(_, file)| file);
-    let fetched = pull_by(context, image, puller, settings.proxy.clone(), limit_file);
+    let fetched = pull_by(context, image, puller, limit_file);
     host::pull::remove(&context.root, HOME)?;
     let fetched = fetched?;
     info!(
@@ -121,18 +113,13 @@ fn pull_by(
     context: &Context,
     image: &str,
     puller: Puller,
-    proxy: Option<Vec<(String, String)>>,
     limit_file: Option<&str>,
 ) -> anyhow::Result<Fetched> {
-    let mut environment = proxy.unwrap_or_else(proxy_environment);
-    environment.extend(puller.environment);
     let mut deployments = Deployments::open()?;
     let mut fetcher = Fetcher {
         deployments: &mut deployments,
         runtime: &context.runtime,
-        authfile: puller.authfile.map(PathBuf::from),
-        options: puller.options,
-        environment,
+        puller,
         relay: limited_skopeo::command(limit_file),
         is_limited: limit_file.is_some(),
         scratch: PathBuf::from(SCRATCH),

@@ -1,11 +1,13 @@
-//! `remove`: kept images, the count of boots, and the units in deployments that are not booted, for
-//! which libostree and a writable `/boot` are needed. `mcd host-remove` removes the rest.
+//! `remove`: kept images, the count of boots, the units in deployments that are not booted, and the
+//! pins of images, for which libostree, a writable `/boot` and the container runtime are needed.
+//! `mcd host-remove` removes the rest.
 
 use anyhow::Context as _;
 use host::files::Root;
 use tracing::info;
 
 use super::context::{self, Context, lock_deployments};
+use super::pin;
 use crate::own_units;
 use crate::protocol::{HelperReport, RemoveDetails};
 
@@ -40,6 +42,7 @@ pub(super) fn run(context: &Context) -> anyhow::Result<HelperReport> {
             .into_iter()
             .map(|image| format!("kept image {image}")),
     );
+    removed.extend(pin::drop_all(context)?);
     info!(
         removed = removed.len(),
         "removed what is outside of the booted /etc and /var"

@@ -36,6 +36,8 @@ struct ObjectMeta {
     resource_version: String,
     #[prost(message, optional, tag = "8")]
     creation_timestamp: Option<Time>,
+    #[prost(message, optional, tag = "9")]
+    deletion_timestamp: Option<Time>,
     #[prost(btree_map = "string, string", tag = "11")]
     labels: BTreeMap<String, String>,
     #[prost(btree_map = "string, string", tag = "12")]
@@ -101,8 +103,8 @@ pub(super) fn head(
                 match field.tag {
                     1 => name = field.text()?,
                     6 => version = field.text()?,
-                    // uid, creationTimestamp, labels, annotations
-                    5 | 8 | 11 | 12 => field.count(&mut content),
+                    // uid, creationTimestamp, deletionTimestamp, labels, annotations
+                    5 | 8 | 9 | 11 | 12 => field.count(&mut content),
                     _ => {}
                 }
                 Ok(())
@@ -200,6 +202,7 @@ impl From<Node> for core::Node {
                 uid: Some(metadata.uid),
                 resource_version: Some(metadata.resource_version),
                 creation_timestamp: metadata.creation_timestamp.and_then(Time::read),
+                deletion_timestamp: metadata.deletion_timestamp.and_then(Time::read),
                 labels: Some(metadata.labels),
                 annotations: Some(metadata.annotations),
                 ..meta::ObjectMeta::default()

@@ -1,3 +1,4 @@
+use prost::bytes::Bytes;
 use serde_json::json;
 
 use super::*;
@@ -89,4 +90,16 @@ fn empty_annotations_count_as_absent() {
         "status": { "conditions": [{ "type": "Ready", "status": "True" }] }
     }));
     assert!(node.status.is_done());
+}
+
+#[test]
+fn a_node_that_is_being_deleted_is_read_in_both_forms() {
+    let object = |deleted: Option<&str>| json!({ "metadata": { "name": "a", "deletionTimestamp": deleted } });
+    assert!(!parse_node(object(None)).is_deleted);
+    let leaving = parse_node(object(Some("2026-11-21T19:17:00Z")));
+    assert!(leaving.is_deleted);
+    assert!(!leaving.has_same_content(&parse_node(object(None))));
+    // metadata: deletionTimestamp: seconds
+    let decoded = NodeView::decode(Bytes::from_static(b"\x0a\x04\x4a\x02\x08\x01"));
+    assert!(decoded.unwrap().is_deleted);
 }

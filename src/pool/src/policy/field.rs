@@ -57,6 +57,9 @@ pub enum PolicyFault {
     AllAreCanaries,
     #[error("a wave has at least one node")]
     EmptyWave,
+    /// A limit under which no node pulls.
+    #[error("at least one node pulls at a time")]
+    NoPulls,
     /// Queries between steps, without steps.
     #[error("it needs canaries or waves that the others follow")]
     NoSteps,

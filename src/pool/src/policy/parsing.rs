@@ -1,5 +1,6 @@
 //! A policy is read from its object: each value, or the first field that cannot be followed.
 
+use api::IntOrString;
 use api::rollout::{CanarySpec, RolloutPolicySpec, RolloutWindowSpec, WaveSpec};
 use jiff::SignedDuration;
 
@@ -60,6 +61,8 @@ impl RolloutPolicy {
                 .as_ref()
                 .map(prefetch::parse)
                 .transpose()?,
+            pinned_image_pulls: pinned_image_pulls(spec.pinned_image_pulls.as_ref())
+                .map_err(|why| invalid("spec.pinnedImagePulls", why))?,
         })
     }
 }
@@ -122,6 +125,14 @@ impl Wave {
         }
         let soak = soak(spec.soak.as_deref()).map_err(|why| invalid("soak", why))?;
         Ok(Self { size, soak })
+    }
+}
+
+fn pinned_image_pulls(written: Option<&IntOrString>) -> Result<Option<Amount>, PolicyFault> {
+    let amount = written.map(Amount::parse).transpose()?;
+    match amount {
+        Some(Amount::Nodes(0) | Amount::Percent(0)) => Err(PolicyFault::NoPulls),
+        amount => Ok(amount),
     }
 }
 

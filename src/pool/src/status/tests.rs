@@ -45,6 +45,7 @@ impl Case {
             rendering: self.rendering.clone(),
             render_waits: self.render_waits,
             unhandled: &self.unhandled,
+            pins: Ok(None),
             certificates: None,
             now: Timestamp::from_second(NOW).unwrap(),
         })
@@ -264,6 +265,7 @@ fn messages_are_bounded_however_many_causes_there_are() {
         rendering: Some(RenderResult::Failed("x".repeat(100_000))),
         render_waits: None,
         unhandled: &vec!["KubeletConfig x".to_owned(); 5_000],
+        pins: Ok(None),
         certificates: None,
         now: Timestamp::from_second(NOW).unwrap(),
     });

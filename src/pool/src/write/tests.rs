@@ -3,8 +3,9 @@ use std::num::NonZeroU64;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::fixture::{NEW, OLD, node, parse_pool, pool, pool_object};
+use crate::fixture::{NEW, OLD, node, parse_pool, pin_list, pool, pool_object};
 use crate::hold::Hold;
+use crate::pins::PinRound;
 
 fn tainted(mut node: NodeView) -> NodeView {
     node.taints = serde_json::from_value(json!([
@@ -398,4 +399,44 @@ fn master_that_waits_has_all_its_taints() {
         patch["metadata"]["labels"],
         json!({ "node-role.kubernetes.io/control-plane": "", "node-role.kubernetes.io/worker": null })
     );
+}
+
+#[test]
+fn a_node_in_its_turn_is_assigned_the_sets_and_loses_what_it_reported_of_others() {
+    let list = "edge=2.aa";
+    let written = |node: &NodeView, list: &str| {
+        let mut pool = pool("worker", json!({}));
+        pool.target = Some(OLD.to_owned());
+        pool.pins = Some(PinRound::new(pin_list(list), &[node], 1));
+        let write = NodeWrite::of(node, &pool, false, ClusterFacts::default());
+        write.map(|write| write.to_patch()["metadata"]["annotations"].clone())
+    };
+    let desired = "slipway.dev/desired-pins";
+    for (node, list, expected) in [
+        (node("a"), list, Some(json!({ desired: list }))),
+        (node("a").pins(list, "", ""), list, None),
+        (
+            node("a").pins("edge=1.aa", "", "NoRoom: x"),
+            list,
+            Some(json!({ desired: list, "slipway.dev/not-pinned": null })),
+        ),
+        (
+            node("a").pins(list, list, ""),
+            "",
+            Some(json!({ desired: null })),
+        ),
+        (node("a"), "", None),
+    ] {
+        assert_eq!(written(&node, list), expected, "{:?}", node.status);
+    }
+}
+
+#[test]
+fn a_node_that_left_all_pools_loses_its_sets_and_a_contested_one_keeps_them() {
+    let left = node("a").pins("edge=2.aa", "", "");
+    let write = NodeWrite::of_left(&left, false).unwrap();
+    let expected = json!({ "slipway.dev/desired-pins": null });
+    assert_eq!(write.to_patch()["metadata"]["annotations"], expected);
+    assert_eq!(NodeWrite::of_left(&left, true), None);
+    assert_eq!(NodeWrite::of_left(&node("a"), false), None);
 }

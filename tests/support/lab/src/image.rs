@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
-pub use self::busybox::busybox;
+pub use self::busybox::{busybox, busybox_of};
 use crate::cache::{self, Recipe};
 use crate::tree::Commit;
 

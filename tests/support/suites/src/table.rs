@@ -170,6 +170,12 @@ pub(crate) const SUITES: &[Suite] = &[
         ..SUITE
     },
     Suite {
+        name: "pins",
+        executable: ("tests", "pins"),
+        own: &["tests/flow/pins.rs"],
+        ..SUITE
+    },
+    Suite {
         name: "traffic",
         executable: ("tests", "traffic"),
         own: &["tests/flow/traffic.rs"],

@@ -223,6 +223,11 @@ impl Cluster {
         self.host_lab.as_ref().context("the cluster has no hosts")
     }
 
+    /// The same, for those who stop the registry.
+    pub fn host_lab_mut(&mut self) -> Result<&mut HostLab> {
+        self.host_lab.as_mut().context("the cluster has no hosts")
+    }
+
     /// All requests to the API server so far.
     pub fn events(&self) -> Result<Vec<Event>> {
         audit::load(&self.control_plane.audit_log())

@@ -42,6 +42,9 @@ fn every_annotation_is_read_into_its_field() {
         (annotation::NEXT_BYTES_PER_SECOND, "20000000"),
         (annotation::FETCHED, "e"),
         (annotation::NOT_FETCHED, "f: 503"),
+        (annotation::DESIRED_PINS, "edge=2.0a1b2c3d"),
+        (annotation::CURRENT_PINS, "edge"),
+        (annotation::NOT_PINNED, "NoRoom: 5 bytes lack"),
         (annotation::CONTROL_PLANE_TOPOLOGY, "SingleReplica"),
     ]);
     let expected = NodeStatus {
@@ -68,6 +71,9 @@ fn every_annotation_is_read_into_its_field() {
         next_bytes_per_second: NonZeroU64::new(20_000_000).map(Reading::Known),
         fetched: text("e"),
         not_fetched: text("f: 503"),
+        desired_pins: Some(Reading::of("edge=2.0a1b2c3d", PinList::parse)),
+        current_pins: Some(Reading::Unknown("edge".to_owned())),
+        not_pinned: Some(Reading::of("NoRoom: 5 bytes lack", NotPinned::parse)),
         topology: text("SingleReplica"),
     };
     assert_eq!(status, expected);
@@ -91,6 +97,9 @@ fn empty_annotations_count_as_absent_except_where_presence_counts() {
         annotation::LAST_APPLIED_DRAIN,
         annotation::RETRY,
         annotation::NEXT_BYTES_PER_SECOND,
+        annotation::DESIRED_PINS,
+        annotation::CURRENT_PINS,
+        annotation::NOT_PINNED,
         annotation::CONTROL_PLANE_TOPOLOGY,
     ] {
         assert_eq!(read(&[(key, "")]), absent, "{key}");

@@ -1,4 +1,8 @@
 //! A pool and its nodes, from objects.
+//!
+//! - `pinned`: pinned image sets of a pool
+
+mod pinned;
 
 use api::condition::ConditionStatus;
 use api::machineconfiguration::MachineConfigPool;
@@ -14,6 +18,8 @@ use serde::Serialize;
 
 use crate::decide::blocks::{columns, duration, first_line, rounded};
 use crate::decide::forecast::{RollFacts, RollForecast, forecast};
+
+use self::pinned::PoolPinProgress;
 
 /// Conditions of a pool that name a fault, most important first.
 const FAULTS: [PoolConditionType; 5] = [
@@ -42,6 +48,8 @@ pub(crate) struct PoolDetails {
     /// Whether its status is of an older generation of the pool.
     is_behind: bool,
     faults: Vec<PoolFinding>,
+    /// How far its nodes are with pinned image sets; none for a pool without sets.
+    pinned_images: Option<PoolPinProgress>,
     /// Which nodes wait for their assignment, and for what: the controller's decision.
     waiting: Option<PoolFinding>,
     /// When its roll is over; none while it rolls nothing, or without a forecast.
@@ -146,6 +154,7 @@ impl PoolDetails {
             Some(Err(why)) => (None, Some(why.to_string())),
             None => (None, None),
         };
+        let pinned_images = PoolPinProgress::of(pool, members);
         let mut members: Vec<NodeRow> = members
             .iter()
             .map(|node| NodeRow::new(node, target.as_deref(), now))
@@ -167,6 +176,7 @@ impl PoolDetails {
             failed: count(status.degraded_machine_count),
             is_behind: status.observed_generation != view.generation,
             faults,
+            pinned_images,
             waiting: holds(&PoolConditionType::Waiting),
             forecast,
             no_forecast,
@@ -223,6 +233,9 @@ impl PoolDetails {
         }
         for finding in self.faults.iter().chain(&self.waiting) {
             row(&finding.r#type, finding.text());
+        }
+        if let Some(pinned) = &self.pinned_images {
+            row("Pinned images", pinned.text());
         }
         if let Some(forecast) = &self.forecast {
             row("Forecast", forecast.text());

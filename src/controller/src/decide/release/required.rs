@@ -197,15 +197,12 @@ fn unready(pool: &MachineConfigPool) -> String {
 pub(super) fn failures(
     pool: &MachineConfigPool,
 ) -> impl Iterator<Item = (&PoolConditionType, String)> {
-    use PoolConditionType::{
-        ImageBuildDegraded, NodeDegraded, PinnedImageSetsDegraded, RenderDegraded, RolloutDegraded,
-    };
-    const PARTS: [PoolConditionType; 5] = [
+    use PoolConditionType::{ImageBuildDegraded, NodeDegraded, RenderDegraded, RolloutDegraded};
+    const PARTS: [PoolConditionType; 4] = [
         RenderDegraded,
         NodeDegraded,
         RolloutDegraded,
         ImageBuildDegraded,
-        PinnedImageSetsDegraded,
     ];
     let status = pool.status.iter();
     let conditions = status.flat_map(|status| &status.conditions);

@@ -121,6 +121,7 @@ pub(super) fn rolling(target: &str, waiting: &Value) -> Vec<Value> {
         condition("RolloutDegraded", false, "", ""),
         condition("Degraded", false, "", ""),
         waiting.clone(),
+        condition("PinnedImageSetsDegraded", false, "", ""),
     ]
 }
 

@@ -37,18 +37,8 @@ async fn what_has_no_effect_is_named_once_and_the_pool_rolls() {
     let (mut cluster, sources, target) = settled();
     cluster.nodes = vec![node("n1", &target)];
     cluster.pools[0]["spec"]["osImageStream"] = json!({ "name": "rhel-10" });
-    let pinned_set = |name: &str, role: &str| {
-        json!({ "metadata": {
-            "name": name,
-            "labels": { "machineconfiguration.openshift.io/role": role }
-        } })
-    };
-    cluster.pinned_sets = vec![
-        pinned_set("own", "worker"),
-        pinned_set("of-others", "master"),
-    ];
     let mut pool = cluster.pools[0].clone();
-    let why = "without effect, because nothing handles it: spec.osImageStream rhel-10, PinnedImageSet own";
+    let why = "without effect, because nothing handles it: spec.osImageStream rhel-10";
     let mut conditions = rolling(&target, &none_waits());
     let updated = format!("All nodes are updated with MachineConfig {target}");
     conditions[0] = condition("Updated", true, "", &updated);

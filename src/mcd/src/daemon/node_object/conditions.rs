@@ -1,9 +1,13 @@
 //! What a MachineConfigNode shows of a Node's update: a function of the Node's annotations and of
 //! what stood there before.
 //!
+//! - `pins`: pinned images
+//!
 //! The Node is the only input, so that the two never contradict each other. What stood there counts
 //! for the history alone: which phases of the update are over, and since when. A writer that missed
 //! a phase catches up with the next one, because each phase implies those before it.
+
+mod pins;
 
 use api::condition;
 use api::machineconfiguration::machine_config_node::{
@@ -55,7 +59,10 @@ pub fn settled(
     for _ in 0..STEPS {
         status = next(node, generation, &status, now);
     }
-    status
+    // Once, beside what the API server has: it refuses a generation below its own.
+    let mut edit = Edit { after: status, now };
+    edit.show_pins(&NodeStatus::read(&node.annotations));
+    edit.after
 }
 
 /// The next status of the MachineConfigNode of `node`, whose present one is `before`.
@@ -201,7 +208,7 @@ impl Edit {
             self.reset(&Type::NodeDegraded);
         } else {
             for r#type in TYPES {
-                if r#type != Type::Updated {
+                if r#type != Type::Updated && !pins::is_of_pins(&r#type) {
                     self.reset(&r#type);
                 }
             }
@@ -242,7 +249,8 @@ impl Edit {
     fn begin(&mut self, shown: Vec<Shown>) {
         for r#type in TYPES {
             let is_shown = shown.iter().any(|(shown, ..)| *shown == r#type);
-            let outlasts = matches!(r#type, Type::Updated | Type::NodeDegraded);
+            let outlasts =
+                matches!(r#type, Type::Updated | Type::NodeDegraded) || pins::is_of_pins(&r#type);
             if !is_shown && !outlasts {
                 self.reset(&r#type);
             }

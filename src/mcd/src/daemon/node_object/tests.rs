@@ -111,6 +111,21 @@ async fn what_an_installed_host_cannot_have_is_shown_from_when_it_rests() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn pinned_sets_are_written_once() {
+    let mut pins = Node::clone(&node("u", "Idle", "a"));
+    let desired = (annotation::DESIRED_PINS.to_owned(), "s=1.u".to_owned());
+    pins.annotations.extend([desired]);
+    let status = conditions::settled(&pins, Some(2), &MachineConfigNodeStatus::default(), now());
+    let mut body = body(&status);
+    body["status"]["pinnedImageSets"] = json!([{ "name": "s", "desiredGeneration": 1 }]);
+    let calls = vec![
+        Call::get(OBJECT, Reply::ok(object(None))),
+        Call::patch(STATUS, body, Reply::ok(object(Some(&status)))),
+    ];
+    follow(calls, &[Arc::new(pins)]).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn missing_object_is_asked_for_again_and_nothing_waits_for_it() {
     let fetching = node("u", "Fetching", "b");
     let rebooting = node("u", "Rebooting", "b");

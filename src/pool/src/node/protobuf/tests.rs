@@ -68,9 +68,10 @@ fn a_heartbeat_has_the_same_content() {
 #[test]
 fn each_change_of_what_is_read_has_another_content() {
     type Change = fn(&mut ObjectMeta, &mut NodeSpec, &mut NodeStatus);
-    let changes: [Change; 9] = [
+    let changes: [Change; 10] = [
         |metadata, _, _| metadata.uid.push('x'),
         |metadata, _, _| metadata.creation_timestamp = None,
+        |metadata, _, _| metadata.deletion_timestamp = Some(Time::default()),
         |metadata, _, _| drop(metadata.labels.insert("a".to_owned(), String::new())),
         |metadata, _, _| drop(metadata.labels.pop_first()),
         |metadata, _, _| drop(metadata.annotations.insert("a".to_owned(), String::new())),

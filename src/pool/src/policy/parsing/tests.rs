@@ -40,6 +40,22 @@ fn what_cannot_be_followed_is_named_by_its_field() {
             "spec.quarantine.maxNodes: -1 is not a number of nodes",
         ),
         (
+            json!({ "pinnedImagePulls": 0 }),
+            "spec.pinnedImagePulls: at least one node pulls at a time",
+        ),
+        (
+            json!({ "pinnedImagePulls": "0%" }),
+            "spec.pinnedImagePulls: at least one node pulls at a time",
+        ),
+        (
+            json!({ "pinnedImagePulls": -2 }),
+            "spec.pinnedImagePulls: -2 is not a number of nodes",
+        ),
+        (
+            json!({ "pinnedImagePulls": "some" }),
+            "spec.pinnedImagePulls: \"some\" is neither a number nor a percentage from \"0%\" to \"100%\"",
+        ),
+        (
             json!({ "startAfter": "tomorrow" }),
             "spec.startAfter: \"tomorrow\" is no time such as 2026-01-31T22:00:00Z",
         ),
@@ -142,4 +158,18 @@ fn a_limit_of_fetches_is_a_quantity_or_a_number() {
             .prefetch_bytes_per_second(),
         None
     );
+}
+
+#[test]
+fn pulls_of_pinned_images_are_a_number_or_a_share_of_the_pool() {
+    for (text, size, expected) in [
+        (json!({}), 3, usize::MAX),
+        (json!({ "pinnedImagePulls": 4 }), 3, 4),
+        (json!({ "pinnedImagePulls": "10%" }), 29, 2),
+        // Rounded down, and at least one.
+        (json!({ "pinnedImagePulls": "10%" }), 3, 1),
+    ] {
+        let policy = RolloutPolicy::parse(&spec(text.clone())).unwrap();
+        assert_eq!(policy.pinned_image_pulls(size), expected, "{text} {size}");
+    }
 }

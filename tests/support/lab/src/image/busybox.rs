@@ -24,15 +24,25 @@ const WAIT: &str = "trap 'exit 0' TERM INT; while :; do sleep 3600 & wait $!; do
 ///
 /// The package is not installed.
 pub fn busybox() -> Result<PathBuf> {
+    busybox_of("")
+}
+
+/// The same as another image, whose digest no other `mark` has.
+///
+/// # Errors
+///
+/// As [`busybox`].
+pub fn busybox_of(mark: &str) -> Result<PathBuf> {
     let recipe = Recipe::default()
+        .with("mark", mark)
         .with("busybox", include_str!("busybox.rs"))
         .with("layout", include_str!("layout.rs"))
         .with_file(Path::new(PROGRAM))
         .context("is the Debian package busybox-static installed?")?;
-    cache::folder("image", &recipe, write)
+    cache::folder("image", &recipe, |layout| write(layout, mark))
 }
 
-fn write(layout: &Path) -> Result<()> {
+fn write(layout: &Path, mark: &str) -> Result<()> {
     let root = layout.join("root");
     let bin = root.join("bin");
     fs::create_dir_all(&bin)?;
@@ -56,7 +66,7 @@ fn write(layout: &Path) -> Result<()> {
     fs::remove_dir_all(&root)?;
     let settings = json!({
         "Cmd": ["sh", "-c", WAIT],
-        "Env": ["PATH=/bin"],
+        "Env": ["PATH=/bin", format!("MARK={mark}")],
     });
     let layer = (tar.as_path(), "application/vnd.oci.image.layer.v1.tar");
     layout::write(layout, &settings, layer, None)

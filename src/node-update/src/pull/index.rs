@@ -6,12 +6,14 @@ use serde::Deserialize;
 
 /// The members of an index, or a manifest list, that are read.
 #[derive(Debug, Deserialize)]
-struct Index {
+pub(crate) struct Index {
     manifests: Vec<Entry>,
 }
 
 #[derive(Debug, Deserialize)]
 struct Entry {
+    #[serde(default)]
+    digest: String,
     #[serde(default)]
     platform: Option<Platform>,
 }
@@ -23,36 +25,42 @@ struct Platform {
     architecture: String,
 }
 
-/// The architecture of this program, by the name that images have for it.
-///
-/// Source: image-spec, "Image Index Property Descriptions": the names of Go.
-pub(super) const fn architecture() -> &'static str {
-    match std::env::consts::ARCH.as_bytes() {
-        b"x86_64" => "amd64",
-        b"aarch64" => "arm64",
-        b"powerpc64" => "ppc64le",
-        _ => std::env::consts::ARCH,
+impl Platform {
+    fn is_for(&self, architecture: &str) -> bool {
+        self.os == "linux" && self.architecture == architecture
+    }
+}
+
+impl Index {
+    /// Reads an index; `None` for what is none, as the manifest of one image.
+    pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
+        serde_json::from_slice(bytes).ok()
+    }
+
+    /// The digest of the first image for a host of `architecture`.
+    pub(crate) fn digest_for(&self, architecture: &str) -> Option<String> {
+        let mut entries = self.manifests.iter();
+        let entry = entries.find(|entry| {
+            let platform = entry.platform.as_ref();
+            platform.is_some_and(|platform| platform.is_for(architecture))
+        })?;
+        Some(entry.digest.clone()).filter(|digest| !digest.is_empty())
     }
 }
 
 /// Why an index is of no use to a host of `architecture`, with what it has; `None` for what is no
 /// index, or has an image for the host.
-pub(super) fn why_unusable(manifest: &[u8], architecture: &str) -> Option<String> {
-    let index: Index = serde_json::from_slice(manifest).ok()?;
-    let platforms = index
+pub fn why_unusable(manifest: &[u8], architecture: &str) -> Option<String> {
+    let platforms = Index::parse(manifest)?
         .manifests
         .into_iter()
         .filter_map(|entry| entry.platform);
     let mut has = BTreeSet::new();
-    for Platform {
-        os,
-        architecture: of,
-    } in platforms
-    {
-        if os == "linux" && of == architecture {
+    for platform in platforms {
+        if platform.is_for(architecture) {
             return None;
         }
-        has.insert(format!("{os}/{of}"));
+        has.insert(format!("{}/{}", platform.os, platform.architecture));
     }
     // Attestations beside an image have this platform.
     has.remove("unknown/unknown");
