@@ -257,8 +257,8 @@ impl Env {
         Ok(both.filter(|it| names.contains(it.as_str())).collect())
     }
 
-    /// Fills the disk: the kubelets collect all images but these. They do so at their start, and then
-    /// each five minutes only.
+    /// Fills the disk: the kubelets collect all images but these. They do so at their start, and
+    /// then each five minutes only.
     async fn until_collected(&self, but: &[&String]) -> Result<()> {
         for _ in 0..STARTS {
             self.disk(FULL)?;
