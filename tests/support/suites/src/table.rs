@@ -297,7 +297,7 @@ pub(crate) const SUITES: &[Suite] = &[
         ..SUITE
     },
     Suite {
-        name: "release-files",
+        name: "release-objects",
         executable: ("release-builder", "chart"),
         threads: 2,
         programs: &[],
