@@ -30,7 +30,6 @@ pub(crate) struct Env {
 pub(crate) struct Ran {
     pub(crate) code: Option<i32>,
     pub(crate) report: Value,
-    #[expect(dead_code, reason = "printed where a test fails")]
     pub(crate) stderr: String,
 }
 

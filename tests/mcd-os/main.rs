@@ -11,6 +11,7 @@
 )]
 
 mod configs;
+mod derived;
 mod env;
 mod host_verbs;
 mod images;

@@ -29,6 +29,7 @@ const LAYERS: &[(&str, Layer)] = &[
     ("machineconfig", Thinking),
     ("node-update", Thinking),
     ("pool", Thinking),
+    ("image-build", Thinking),
     ("generated", Thinking),
     ("release", Thinking),
     ("version-update", Thinking),
@@ -93,6 +94,7 @@ const THINKING: &[&str] = &[
     "serde_json",
     "serde_path_to_error",
     "sha2",
+    "tar",
     "thiserror",
     "toml",
 ];
@@ -154,6 +156,7 @@ const ONLY: &[Only] = &[
         users: &[
             "api",
             "pool",
+            "image-build",
             "generated",
             "cluster",
             "node",

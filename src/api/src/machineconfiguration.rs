@@ -4,12 +4,12 @@
 //! - [`drain_lease`]: who removes pods from a node in the daemon's place
 //! - [`node_state`], [`phase_name`]: how far a node is, as its daemon reports it
 //! - [`node_status`]: the one reading of a Node's annotations
+//! - [`target`]: what a node is assigned
 //! - [`pin_list`]: which pinned images a node is to have, as its annotations say
 //! - `machine_config`, `machine_config_pool`, `machine_config_node`, `controller_config`,
-//!   `kubelet_config`, `container_runtime_config`, `os_image_stream`, `pinned_image_set`: the
-//!   objects (feature `crds`)
+//!   `kubelet_config`, `container_runtime_config`, `os_image_stream`, `pinned_image_set`,
+//!   `machine_os_config`, `machine_os_build`: the objects (feature `crds`)
 //! - `tls_profile`: what of TLS a server takes (feature `crds`)
-//! - [`unhandled`]: kinds that no program here handles, as far as that is read (feature `crds`)
 
 pub mod annotation;
 #[cfg(feature = "crds")]
@@ -26,6 +26,10 @@ pub mod machine_config;
 pub mod machine_config_node;
 #[cfg(feature = "crds")]
 pub mod machine_config_pool;
+#[cfg(feature = "crds")]
+pub mod machine_os_build;
+#[cfg(feature = "crds")]
+pub mod machine_os_config;
 pub mod node_state;
 pub mod node_status;
 #[cfg(feature = "crds")]
@@ -34,10 +38,9 @@ pub mod phase_name;
 pub mod pin_list;
 #[cfg(feature = "crds")]
 pub mod pinned_image_set;
+pub mod target;
 #[cfg(feature = "crds")]
 pub mod tls_profile;
-#[cfg(feature = "crds")]
-pub mod unhandled;
 
 #[cfg(feature = "crds")]
 pub use container_runtime_config::{
@@ -56,6 +59,12 @@ pub use machine_config::{MachineConfig, MachineConfigSpec};
 pub use machine_config_node::{MachineConfigNode, MachineConfigNodeSpec, MachineConfigNodeStatus};
 #[cfg(feature = "crds")]
 pub use machine_config_pool::{MachineConfigPool, MachineConfigPoolSpec, MachineConfigPoolStatus};
+#[cfg(feature = "crds")]
+pub use machine_os_build::{
+    BuildConditionType, BuildPhase, MachineOSBuild, MachineOsBuildSpec, MachineOsBuildStatus,
+};
+#[cfg(feature = "crds")]
+pub use machine_os_config::{MachineOSConfig, MachineOsConfigSpec, MachineOsConfigStatus};
 pub use node_state::NodeState;
 pub use node_status::{DRAIN_OVERDUE, NodeStatus};
 #[cfg(feature = "crds")]
@@ -64,6 +73,7 @@ pub use phase_name::PhaseName;
 pub use pin_list::{NotPinned, NotPinnedReason, PinList, PinStamp};
 #[cfg(feature = "crds")]
 pub use pinned_image_set::{PinnedImageRef, PinnedImageSet, PinnedImageSetSpec};
+pub use target::Target;
 #[cfg(feature = "crds")]
 pub use tls_profile::TlsSecurityProfile;
 

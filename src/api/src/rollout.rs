@@ -6,6 +6,9 @@
     reason = "each printer column has a type; the lint does not know that they are nested"
 )]
 
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Toleration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -92,6 +95,9 @@ pub struct RolloutPolicySpec {
     /// rounded down, at least 1. Absent: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pinned_image_pulls: Option<IntOrString>,
+    /// How the pool's OS image is built, where a MachineOSConfig has it built.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image_build: Option<ImageBuildSpec>,
 }
 
 #[expect(
@@ -100,6 +106,37 @@ pub struct RolloutPolicySpec {
 )]
 const fn is_false(value: &bool) -> bool {
     !*value
+}
+
+/// How an OS image is built.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ImageBuildSpec {
+    /// How long a build may take, all its tries together, such as `45m`; `1h` if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<String>,
+    /// What the build's pod requests, and its limits. Absent: requests of 500m CPU, 1Gi memory and
+    /// 10Gi ephemeral storage.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resources: Option<ImageBuildResources>,
+    /// Labels of the nodes that may build, beside operating system and architecture.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub node_selector: BTreeMap<String, String>,
+    /// Taints that the build's pod tolerates.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tolerations: Vec<Toleration>,
+}
+
+/// What the pod of a build requests, and its limits.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ImageBuildResources {
+    /// Requests by resource, such as `memory: 2Gi`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub requests: BTreeMap<String, IntOrString>,
+    /// Limits by resource.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub limits: BTreeMap<String, IntOrString>,
 }
 
 /// A time of the week.

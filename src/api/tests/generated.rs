@@ -2,10 +2,13 @@
 
 use std::path::Path;
 
+/// Definitions of upstream, unchanged: their types are read here, not made.
+const UPSTREAM: [&str; 2] = ["crds/machineosbuilds.yaml", "crds/machineosconfigs.yaml"];
+
 #[test]
 fn committed_definitions_are_up_to_date() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy");
-    let mut expected: Vec<String> = Vec::new();
+    let mut expected: Vec<String> = UPSTREAM.map(ToOwned::to_owned).into();
     for crd in api::crds::all() {
         let name = api::crds::file_name(&crd);
         let text = format!(

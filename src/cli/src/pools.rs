@@ -12,9 +12,10 @@ mod eviction;
 pub(crate) mod watch;
 
 use anyhow::{Context as _, bail};
-use api::machineconfiguration::MachineConfigPool;
+use api::machineconfiguration::{MachineConfigPool, MachineOSBuild, MachineOSConfig};
 use cluster::access::Access;
 use cluster::list::{Select, list};
+use cluster::wire;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use pool::node::NodeView;
@@ -23,6 +24,7 @@ use serde::Serialize;
 use self::arguments::{NodeArgs, PoolArgs};
 use crate::config_diff;
 use crate::decide::pools::node_view::NodeDetails;
+use crate::decide::pools::objects::PoolObjects;
 use crate::decide::pools::view::{self, PoolDetails};
 use crate::failure::Ending;
 use crate::output::show;
@@ -89,12 +91,26 @@ pub(crate) async fn show_node(arguments: NodeArgs) -> anyhow::Result<Ending> {
     })
 }
 
-async fn read(access: &Access) -> anyhow::Result<(Vec<MachineConfigPool>, Vec<NodeView>)> {
-    let (pools, nodes) = tokio::join!(
+async fn read(access: &Access) -> anyhow::Result<(PoolObjects, Vec<NodeView>)> {
+    let (pools, nodes, os_configs, os_builds) = tokio::join!(
         list(access, Select::All, |pool: MachineConfigPool| pool),
         list(access, Select::All, |node: Node| NodeView::parse(node)),
+        list(access, Select::All, |config: MachineOSConfig| config),
+        list(access, Select::All, |build: MachineOSBuild| build),
     );
-    let pools = pools.context("cannot list MachineConfigPools")?;
+    let objects = PoolObjects {
+        pools: pools.context("cannot list MachineConfigPools")?,
+        os_configs: known(os_configs).context("cannot list MachineOSConfigs")?,
+        os_builds: known(os_builds).context("cannot list MachineOSBuilds")?,
+    };
     let nodes = nodes.context("cannot list Nodes")?;
-    Ok((pools, nodes))
+    Ok((objects, nodes))
+}
+
+/// What was listed of a kind that a cluster may lack.
+fn known<T>(listed: Result<Vec<T>, wire::Error>) -> Result<Vec<T>, wire::Error> {
+    match listed {
+        Err(error) if error.is_not_found() => Ok(Vec::new()),
+        listed => listed,
+    }
 }

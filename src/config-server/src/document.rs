@@ -2,11 +2,15 @@
 //!
 //! Source: `docs/reference/config-server.md`, "Files"; `docs/reference/daemon.md`, "Host files".
 
+use std::collections::BTreeMap;
+
 use api::machineconfiguration::{MachineConfig, NodeState, annotation};
 use ignition::content::to_data_url;
 use ignition::{Config, File, Resource, SpecVersion};
+use node_update::paths::belongs_to_image;
 use serde_json::{Value, json};
 
+use crate::image_mode::NoImage;
 use crate::refusal::Refusal;
 
 /// Annotations that the node gets when its daemon first sees it.
@@ -28,12 +32,14 @@ const PUBLIC: u32 = 0o644;
 const SECRET: u32 = 0o600;
 
 /// What a machine gets besides its configuration.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct Extras {
     /// `spec.kubeAPIServerServingCAData`; empty: the configuration's own file stays.
     pub(crate) kubelet_ca: Vec<u8>,
     /// `spec.cloudProviderCAData`; empty: the configuration's own file stays.
     pub(crate) cloud_ca: Vec<u8>,
+    /// The built image in the place of the OS that the configuration names; or why there is none.
+    pub(crate) image: Result<String, NoImage>,
 }
 
 /// The document that a machine receives, but for the kubeconfig: it is built before a token is
@@ -60,7 +66,8 @@ impl Document {
 /// The document of that version.
 ///
 /// # Errors
-/// [`Refusal::Broken`], [`Refusal::Inexpressible`].
+/// [`Refusal::Broken`], [`Refusal::Inexpressible`], and [`Refusal::NotReady`] for a configuration
+/// with files that only an image brings, while none is served.
 pub(crate) fn document(
     rendered: &MachineConfig,
     extras: &Extras,
@@ -72,6 +79,8 @@ pub(crate) fn document(
         config: name.clone(),
         source,
     })?;
+    leave_to_image(&mut config, &name, extras)?;
+    let image = extras.image.as_deref().ok();
     // An older Ignition sets no kernel arguments: the first boot does. It only adds.
     let mut moved = Vec::new();
     if !version.has_kernel_arguments() {
@@ -79,11 +88,11 @@ pub(crate) fn document(
     }
     put(&mut config, KUBELET_CA, PUBLIC, &extras.kubelet_ca);
     put(&mut config, CLOUD_CA, PUBLIC, &extras.cloud_ca);
-    put(&mut config, ANNOTATIONS, PUBLIC, &annotations(&name));
+    put(&mut config, ANNOTATIONS, PUBLIC, &annotations(&name, image));
     // Its place.
     put(&mut config, KUBECONFIG, SECRET, b"-");
     put(&mut config, CONTENT, SECRET, &content(rendered));
-    let encapsulated = encapsulated(rendered, moved, version);
+    let encapsulated = encapsulated(rendered, image, moved, version);
     put(&mut config, ENCAPSULATED, SECRET, &encapsulated);
     let value = config.to_version(version);
     let value = value.map_err(|source| Refusal::Inexpressible {
@@ -91,6 +100,21 @@ pub(crate) fn document(
         source,
     })?;
     Ok(Document { value })
+}
+
+/// Leaves files that belong to the OS image to it: a host has them read-only.
+fn leave_to_image(config: &mut Config, name: &str, extras: &Extras) -> Result<(), Refusal> {
+    let files = &mut config.storage.files;
+    if let Err(why) = &extras.image
+        && let Some(file) = files.iter().find(|file| belongs_to_image(&file.path))
+    {
+        return Err(Refusal::NotReady(format!(
+            "MachineConfig {name:?}: file {:?} is part of a built OS image, and none is served: {why}",
+            file.path
+        )));
+    }
+    files.retain(|file| !belongs_to_image(&file.path));
+    Ok(())
 }
 
 /// Makes a file of the configuration, in the place of one that it may have. Without bytes it stays.
@@ -112,14 +136,18 @@ fn put(config: &mut Config, path: &str, mode: u32, bytes: &[u8]) {
     config.storage.files.push(file);
 }
 
-fn annotations(name: &str) -> Vec<u8> {
-    let map = json!({
-        annotation::CURRENT_CONFIG: name,
-        annotation::DESIRED_CONFIG: name,
-        annotation::FIRST_PIVOT_CONFIG: name,
-        annotation::STATE: NodeState::Done.as_str(),
-    });
-    map.to_string().into_bytes()
+fn annotations(name: &str, image: Option<&str>) -> Vec<u8> {
+    let mut map = BTreeMap::from([
+        (annotation::CURRENT_CONFIG, name),
+        (annotation::DESIRED_CONFIG, name),
+        (annotation::FIRST_PIVOT_CONFIG, name),
+        (annotation::STATE, NodeState::Done.as_str()),
+    ]);
+    if let Some(image) = image {
+        map.insert(annotation::CURRENT_IMAGE, image);
+        map.insert(annotation::DESIRED_IMAGE, image);
+    }
+    json!(map).to_string().into_bytes()
 }
 
 /// The object, without what only the API server needs.
@@ -137,8 +165,16 @@ fn content(rendered: &MachineConfig) -> Vec<u8> {
     print(&object(rendered))
 }
 
-fn encapsulated(rendered: &MachineConfig, moved: Vec<String>, version: SpecVersion) -> Vec<u8> {
+fn encapsulated(
+    rendered: &MachineConfig,
+    image: Option<&str>,
+    moved: Vec<String>,
+    version: SpecVersion,
+) -> Vec<u8> {
     let mut object = object(rendered);
+    if let Some(image) = image {
+        image.clone_into(&mut object.spec.os_image_url);
+    }
     object.spec.config = Some(json!({"ignition": {"version": version.as_str()}}));
     object.spec.kernel_arguments.extend(moved);
     print(&object)
@@ -189,11 +225,16 @@ mod tests {
         Extras {
             kubelet_ca: b"new authority".to_vec(),
             cloud_ca: Vec::new(),
+            image: Err(NoImage::NotInImageMode("worker".to_owned())),
         }
     }
 
     fn served(rendered: &MachineConfig, version: SpecVersion) -> Value {
-        let document = document(rendered, &extras(), version).unwrap();
+        served_with(rendered, &extras(), version)
+    }
+
+    fn served_with(rendered: &MachineConfig, extras: &Extras, version: SpecVersion) -> Value {
+        let document = document(rendered, extras, version).unwrap();
         let kubeconfig = kubeconfig("https://api:6443", b"authority", "token");
         serde_json::from_str(&document.print(&kubeconfig)).unwrap()
     }
@@ -300,6 +341,46 @@ mod tests {
                 "{source}"
             );
         }
+    }
+
+    /// What the first boot reads of the image: annotations and encapsulated file say the same.
+    #[test]
+    fn built_image_is_in_the_annotations_and_in_the_place_of_the_os() {
+        let config = json!({
+            "ignition": {"version": "3.2.0"},
+            "storage": {"files": [
+                {"path": "/etc/a", "contents": {"source": "data:,a"}},
+                {"path": "/usr/lib/b", "contents": {"source": "data:,b"}},
+            ]},
+        });
+        let built = "registry/built@sha256:1";
+        let extras = Extras {
+            image: Ok(built.to_owned()),
+            ..extras()
+        };
+        let rendered = rendered(&config);
+        let document = served_with(&rendered, &extras, SpecVersion::V3_4);
+        let annotations = file(&document, ANNOTATIONS);
+        for key in ["currentImage", "desiredImage"] {
+            let key = format!("machineconfiguration.openshift.io/{key}");
+            assert_eq!(annotations[&key], built);
+        }
+        assert_eq!(file(&document, ENCAPSULATED)["spec"]["osImageURL"], built);
+        // The whole is what was rendered: the record of the machine.
+        let content = file(&document, CONTENT);
+        assert_eq!(content["spec"]["osImageURL"], "registry/os@sha256:0");
+        assert_eq!(content["spec"]["config"], config);
+        let text = document["storage"]["files"].to_string();
+        assert!(
+            text.contains("\"/etc/a\"") && !text.contains("/usr/lib/b"),
+            "{text}"
+        );
+        // Without the image no machine can have that file.
+        let refused = super::document(&rendered, &self::extras(), SpecVersion::V3_4).unwrap_err();
+        assert_eq!(refused.status(), http::StatusCode::SERVICE_UNAVAILABLE);
+        let expected = "MachineConfig \"rendered-worker-1\": file \"/usr/lib/b\" is part of a built \
+                        OS image, and none is served: pool \"worker\" has no MachineOSConfig";
+        assert_eq!(refused.to_string(), expected);
     }
 
     #[test]

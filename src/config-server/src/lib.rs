@@ -8,6 +8,7 @@
 //! - `rate_limit`: how many requests a network may send, and how long a credential is served
 //! - `flight`: responses that are built and not sent yet
 //! - `store`: the pools, their configurations and certificates, kept up to date
+//! - `image_mode`: which pools serve a built OS image with their configuration
 //! - `own`: which configurations a node that has joined may have
 //! - `document`: a pool's configuration with the files that only a new machine gets
 //! - `refusal`: the status of each refusal
@@ -20,6 +21,7 @@ mod authorize;
 pub mod cli;
 mod document;
 mod flight;
+mod image_mode;
 mod metrics;
 mod own;
 pub mod process;

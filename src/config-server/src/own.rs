@@ -5,19 +5,23 @@
 //! labels of its role, which `NodeRestriction` keeps from the kubelet, and a rendered configuration
 //! names the pool that it was made for.
 
-use api::machineconfiguration::annotation;
+use std::collections::BTreeMap;
+
+use api::machineconfiguration::NodeStatus;
+use api::machineconfiguration::node_status::Reading;
 use k8s_openapi::api::core::v1::Node;
 use pool::membership::place;
 use pool::node::NodeView;
 use pool::view::PoolView;
 use serde_json::Value;
 
-/// Annotations that name configurations of a node.
-const NAMED: [&str; 3] = [
-    annotation::CURRENT_CONFIG,
-    annotation::DESIRED_CONFIG,
-    annotation::NEXT_CONFIG,
-];
+/// The configurations that annotations of a node name.
+fn named(annotations: &BTreeMap<String, String>) -> [Option<String>; 3] {
+    let status = NodeStatus::read(annotations);
+    let next = status.next.as_ref().and_then(Reading::known);
+    let next = next.map(|target| target.config.clone());
+    [status.current_config, status.desired_config, next]
+}
 
 /// Why a configuration, by name, is none of a node's own.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -42,10 +46,7 @@ pub(crate) fn check<'a>(
     let text = |pointer: &str| config.pointer(pointer).and_then(Value::as_str);
     let name = text("/metadata/name").unwrap_or_default();
     let annotations = node.metadata.annotations.clone().unwrap_or_default();
-    let is_named = (NAMED.iter())
-        .filter_map(|key| annotations.get(*key))
-        .any(|named| named == name);
-    if !is_named {
+    if !named(&annotations).contains(&Some(name.to_owned())) {
         return Err(NotOwn::NotNamed(name.to_owned()));
     }
     let view = NodeView::parse(node);
@@ -70,7 +71,7 @@ pub(crate) fn check<'a>(
 
 #[cfg(test)]
 mod tests {
-    use api::machineconfiguration::MachineConfigPool;
+    use api::machineconfiguration::{MachineConfigPool, annotation};
     use serde_json::json;
 
     use super::*;
@@ -103,6 +104,9 @@ mod tests {
         let of_others = json!({annotation::DESIRED_CONFIG: "rendered-master-1"});
         let own = json!({annotation::DESIRED_CONFIG: "rendered-worker-1"});
         let next = json!({annotation::NEXT_CONFIG: "rendered-worker-1"});
+        let with_image = json!({annotation::NEXT_CONFIG: "rendered-worker-1 registry/os@sha256:1"});
+        let two_images =
+            json!({annotation::NEXT_CONFIG: "rendered-worker-1 registry/os registry/x"});
         let (worker, master) = (
             config("rendered-worker-1", "worker"),
             config("rendered-master-1", "master"),
@@ -111,6 +115,8 @@ mod tests {
         let table = [
             (node("worker", &own), &worker, true),
             (node("worker", &next), &worker, true),
+            (node("worker", &with_image), &worker, true),
+            (node("worker", &two_images), &worker, false),
             (node("worker", &json!({})), &worker, false),
             (node("worker", &own), &by_hand, false),
             // A stolen node that writes its own annotation.

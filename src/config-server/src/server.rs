@@ -155,16 +155,17 @@ impl ConfigServer {
             ClosedWindow::Ended | ClosedWindow::Taken => Refusal::Closed(closed.as_str()),
         })?;
         let version = negotiate(&joined(headers))?;
-        let rendered = match self.store.serving(pool) {
+        let (rendered, image) = match self.store.serving(pool) {
             Serving::Unknown => return Err(Refusal::Pool(pool.to_owned())),
             Serving::NotYet(why) => return Err(Refusal::NotReady(why)),
-            Serving::Config(config) => config,
+            Serving::Config { config, image } => (config, image),
         };
         // The configuration is translated before a token is made; HEAD needs no token.
         let bundles = self.store.bundles().unwrap_or_default();
         let extras = Extras {
             kubelet_ca: bundles.kubelet_ca.clone(),
             cloud_ca: bundles.cloud_ca.clone(),
+            image,
         };
         let document = document(&rendered, &extras, version)?;
         if method == Method::HEAD {
@@ -189,7 +190,8 @@ impl ConfigServer {
         self.metrics.answered(version);
         let config = rendered.metadata.name.as_deref();
         let (user, version) = (&identity.user, version.as_str());
-        tracing::info!(pool, config, peer = %address, user, credential, version, "served");
+        let image = extras.image.as_ref().ok();
+        tracing::info!(pool, config, image, peer = %address, user, credential, version, "served");
         Ok(body)
     }
 

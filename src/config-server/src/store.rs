@@ -20,6 +20,8 @@ use operator::watch::kept::{Kept, KeptPart, PartOf};
 use operator::{Next, Operator, Reconcile, Wake, WatchScope};
 use pool::view::PoolView;
 
+use crate::image_mode::{NoImage, Offer, OsBuildPart, OsConfigPart, serves_image};
+
 /// Key of the ConfigMap under which the API server publishes who signs its clients' certificates.
 const CLIENT_CA: &str = "client-ca-file";
 
@@ -28,6 +30,8 @@ const CLIENT_CA: &str = "client-ca-file";
 pub(crate) struct ServedPool {
     /// The rendered configuration that a new machine gets.
     pub(crate) config: Option<String>,
+    /// Whether a node of the pool is what the pool assigns.
+    pub(crate) is_proved: bool,
     view: PoolView,
 }
 
@@ -38,13 +42,15 @@ impl KeptPart for ServedPool {
     fn of(pool: MachineConfigPool) -> Self {
         let view = PoolView::parse(&pool);
         let status = pool.status.unwrap_or_default();
-        let configuration = if status.updated_machine_count > 0 {
+        let is_proved = status.updated_machine_count > 0;
+        let configuration = if is_proved {
             &pool.spec.configuration
         } else {
             &status.configuration
         };
         Self {
             config: configuration.name().map(ToOwned::to_owned),
+            is_proved,
             view,
         }
     }
@@ -108,6 +114,8 @@ pub(crate) struct ServedStore {
     pools: Cache<PartOf<ServedPool>>,
     certificates: Cache<PartOf<Bundles>>,
     signers: Cache<PartOf<Signers>>,
+    os_configs: Cache<PartOf<OsConfigPart>>,
+    os_builds: Cache<PartOf<OsBuildPart>>,
     configs: Arc<Mutex<BTreeMap<String, Arc<MachineConfig>>>>,
 }
 
@@ -118,7 +126,11 @@ pub(crate) enum Serving {
     Unknown,
     /// It has nothing to serve, and why.
     NotYet(String),
-    Config(Arc<MachineConfig>),
+    /// A configuration, and the image that is built for it or the reason why none is served.
+    Config {
+        config: Arc<MachineConfig>,
+        image: Result<String, NoImage>,
+    },
 }
 
 impl ServedStore {
@@ -135,8 +147,18 @@ impl ServedStore {
         let pool = Kept::parse(serde_json::from_value(of).unwrap());
         let synced = cluster::cache::WatchEvent::Synced(vec![pool]);
         store.pools.apply(synced);
+        store.has_no_images();
         store.configs().insert(name, Arc::new(config));
         store
+    }
+
+    /// A cluster without the kinds of image mode.
+    #[cfg(test)]
+    fn has_no_images(&self) {
+        self.os_configs
+            .apply(cluster::cache::WatchEvent::Synced(Vec::new()));
+        self.os_builds
+            .apply(cluster::cache::WatchEvent::Synced(Vec::new()));
     }
 
     /// What a pool serves now.
@@ -148,13 +170,27 @@ impl ServedStore {
         let Some(found) = table.get(pool) else {
             return Serving::Unknown;
         };
-        let Some(config) = found.config.as_deref() else {
+        let Some(name) = found.config.as_deref() else {
             return Serving::NotYet(format!("pool {pool:?} has no rendered configuration yet"));
         };
-        match self.configs().get(config) {
-            Some(config) => Serving::Config(Arc::clone(config)),
-            None => Serving::NotYet(format!("MachineConfig {config:?} was not read yet")),
+        let Some(config) = self.configs().get(name).cloned() else {
+            return Serving::NotYet(format!("MachineConfig {name:?} was not read yet"));
+        };
+        let (os_configs, os_builds) = (self.os_configs.table(), self.os_builds.table());
+        if !os_configs.has_synced() || !os_builds.has_synced() {
+            return Serving::NotYet("built images were not read yet".to_owned());
         }
+        let os_config = os_configs.get(pool).map(|kept| &***kept);
+        let build = os_config.and_then(OsConfigPart::build);
+        let build = build.and_then(|name| os_builds.get(name));
+        let offer = Offer {
+            pool,
+            config: name,
+            is_proved: found.is_proved,
+        };
+        let target = serves_image(offer, os_config, build.map(|kept| &***kept));
+        let image = target.map(|target| target.image.unwrap_or_default());
+        Serving::Config { config, image }
     }
 
     /// All pools; none before they were read: until then a node may be of any of them.
@@ -199,6 +235,15 @@ impl ServedStore {
                 Wake::Keys(pool.into_iter().map(ServedKey::Pool).collect())
             })
             .watch(&self.certificates, WatchScope::cluster(), |_, _| {
+                Wake::Keys(Vec::new())
+            })
+            // A cluster without image mode has neither kind.
+            .watch(
+                &self.os_configs,
+                WatchScope::cluster().optional(),
+                |_, _| Wake::Keys(Vec::new()),
+            )
+            .watch(&self.os_builds, WatchScope::cluster().optional(), |_, _| {
                 Wake::Keys(Vec::new())
             })
             .watch(
@@ -341,7 +386,13 @@ mod tests {
         assert_eq!(store.pools(), [("worker".to_owned(), false)]);
         let config = Arc::new(MachineConfig::default());
         store.configs().insert("new".to_owned(), config);
-        assert!(matches!(store.serving("worker"), Serving::Config(_)));
+        // Whether an image is built for it is not determined yet.
+        assert!(matches!(store.serving("worker"), Serving::NotYet(_)));
+        store.has_no_images();
+        assert!(matches!(
+            store.serving("worker"),
+            Serving::Config { image: Err(_), .. }
+        ));
         assert_eq!(store.pools(), [("worker".to_owned(), true)]);
     }
 }

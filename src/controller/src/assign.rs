@@ -76,9 +76,7 @@ impl Assigner<'_> {
             observed.pool.view.claim = claimed.view.claim;
         } else {
             let before = std::mem::replace(&mut observed.pool, claimed).view;
-            let view = &mut observed.pool.view;
-            (view.policy, view.facts, view.previous, view.pins) =
-                (before.policy, before.facts, before.previous, before.pins);
+            observed.pool.view.take_surroundings(before);
         }
         let allows = || {
             let stored = self.store.pools.get(&name);
@@ -128,6 +126,7 @@ impl Assigner<'_> {
                         pool = name,
                         current = written.status.current_config,
                         desired = written.status.desired_config,
+                        image = written.status.desired_image,
                         "assigned a node"
                     );
                     decision.record_assigned(&node);
@@ -151,7 +150,9 @@ impl Assigner<'_> {
         }
         if is_stopped {
             if let Some(stored) = self.store.pools.get(&name) {
-                observed.pool = stored.as_ref().clone();
+                let stored = stored.as_ref().clone();
+                let before = std::mem::replace(&mut observed.pool, stored).view;
+                observed.pool.view.take_surroundings(before);
             }
             decision.record_stopped(&observed.pool.view);
             round.is_unfinished = true;
@@ -178,7 +179,7 @@ fn writes(
     });
     let given_up = decision.quarantines.iter().filter_map(|given_up| {
         let node = observed.members.get(&given_up.node)?;
-        Some(NodeWrite::quarantine(node, view.target.as_deref()?))
+        Some(NodeWrite::quarantine(node, view.target.as_ref()?))
     });
     assignments.chain(given_up).collect()
 }

@@ -58,6 +58,9 @@ pub struct ControllerArgs {
     /// Token that is sent to it [default: for the Service, the service account's]
     #[arg(long, value_name = "FILE")]
     promql_token_file: Option<PathBuf>,
+    /// Image that builds OS images [default: the release's]
+    #[arg(long, value_name = "IMAGE")]
+    os_builder_image: Option<String>,
     #[command(flatten)]
     admin: AdminArgs,
     #[command(flatten)]
@@ -90,6 +93,8 @@ pub struct ControllerOptions {
     pub retention: Retention,
     /// The server for the queries of rollout policies.
     pub metrics_server: MetricsServer,
+    /// Image that builds OS images, where the release names none.
+    pub os_builder_image: Option<String>,
     /// The lease to work under, if any.
     pub candidacy: Option<Candidacy>,
 }
@@ -130,6 +135,7 @@ impl ControllerArgs {
                 authority: self.promql_ca_file.or_else(|| of_account("service-ca.crt")),
                 token: self.promql_token_file.or_else(|| of_account("token")),
             },
+            os_builder_image: self.os_builder_image.filter(|image| !image.is_empty()),
             candidacy,
         })
     }

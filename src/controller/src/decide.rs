@@ -1,6 +1,7 @@
 //! What is decided from one snapshot of the cluster: values in, values out. A workspace test holds
 //! that nothing here sends a request, waits, locks or reads the clock.
 //!
+//! - [`building`]: what the build of an OS image is decided by
 //! - [`controller_config`]: what the ControllerConfig says
 //! - [`generating`]: why a pool waits for MachineConfigs that other objects ask for
 //! - [`pins`]: pinned image sets of a pool
@@ -9,6 +10,7 @@
 //! - [`reporting`]: what a pool's status says, and what of it changed
 //! - [`unused`]: rendered configurations that nothing uses
 
+pub mod building;
 pub(crate) mod controller_config;
 pub(crate) mod generating;
 pub mod pins;

@@ -54,9 +54,12 @@ impl Duties {
     pub(crate) const fn cover(self, work: &Work) -> bool {
         match work {
             Work::Settings | Work::Certificates | Work::Release => self.has_cluster(),
-            Work::NewNodes | Work::NodeObjects | Work::Unused | Work::Generated | Work::Pool(_) => {
-                self.has_pools()
-            }
+            Work::NewNodes
+            | Work::NodeObjects
+            | Work::Unused
+            | Work::Generated
+            | Work::Build(_)
+            | Work::Pool(_) => self.has_pools(),
         }
     }
 }
@@ -74,6 +77,7 @@ mod tests {
             (Work::Unused, Duties::Pools),
             (Work::Generated, Duties::Pools),
             (pool, Duties::Pools),
+            (Work::Build("worker".to_owned()), Duties::Pools),
             (Work::Settings, Duties::Cluster),
             (Work::Certificates, Duties::Cluster),
             (Work::Release, Duties::Cluster),

@@ -9,11 +9,12 @@ use std::fmt;
 use api::ConditionStatus;
 use api::config::NodeSettings;
 use api::machineconfiguration::machine_config_pool::PoolConditionType;
-use api::machineconfiguration::{MachineConfigPool, annotation};
+use api::machineconfiguration::{MachineConfigPool, Target, annotation};
 use cluster::events::{EventSubject, Recorder, Severity};
 use jiff::Timestamp;
 use pool::list::NameList;
 use pool::node::NodeView;
+use pool::status::UPDATED_WITH;
 
 pub(crate) use self::pending::PendingAssignments;
 use crate::store::Pool;
@@ -69,15 +70,18 @@ pub enum PoolEvent {
     /// Nodes were assigned.
     Targeted {
         nodes: Vec<String>,
-        /// Their new configuration.
-        config: String,
+        /// What they are to reach.
+        target: Target,
     },
     /// A node could not be drained in time, and is passed over.
     Quarantined { node: String },
     /// The node that the controller runs on waits for the others.
     Deferred { node: String },
     /// All nodes run the pool's configuration.
-    Completed { config: String },
+    Completed {
+        /// What they run, as the condition names it.
+        reached: String,
+    },
     /// Something has no effect, because nothing handles it.
     Unsupported {
         /// Message of the condition.
@@ -129,6 +133,7 @@ impl PoolEvent {
             Self::ImageOverridden { .. } => "OSImageURLOverridden",
             Self::Warned { .. } => "MachineConfigWarning",
             Self::SelectingAll { .. } => "SelectingAll",
+            Self::Targeted { target, .. } if target.image.is_some() => "SetDesiredConfigAndOSImage",
             Self::Targeted { .. } => "SetDesiredConfig",
             Self::Quarantined { .. } => "NodeQuarantined",
             Self::Deferred { .. } => "DeferringOperatorNodeUpdate",
@@ -158,21 +163,24 @@ impl PoolEvent {
             Self::SelectingAll { what } => format!(
                 "This machineconfigpool is selecting all {what}. A non-empty selector is required."
             ),
-            Self::Targeted { nodes, config } => match nodes.as_slice() {
-                [node] => format!("Targeted node {node} to MachineConfig: {config}"),
-                _ => format!(
-                    "Set target for {} nodes to MachineConfig: {config}",
-                    nodes.len()
-                ),
-            },
+            Self::Targeted { nodes, target } => {
+                let config = &target.config;
+                let image = target.image.as_ref();
+                let image = image.map(|image| format!(" / Image: {image}"));
+                let what = format!("MachineConfig: {config}{}", image.unwrap_or_default());
+                match nodes.as_slice() {
+                    [node] => format!("Targeted node {node} to {what}"),
+                    _ => format!("Set target for {} nodes to {what}", nodes.len()),
+                }
+            }
             Self::Quarantined { node } => format!(
                 "node {node} could not be drained in time; it stays cordoned and is passed over until it is uncordoned"
             ),
             Self::Deferred { node } => {
                 format!("Deferring update of machine config operator node {node}")
             }
-            Self::Completed { config } => {
-                format!("Pool {pool} has completed update to MachineConfig {config}")
+            Self::Completed { reached } => {
+                format!("Pool {pool} has completed update to {reached}")
             }
             Self::Removed { configs } => {
                 let (count, names) = (
@@ -305,9 +313,10 @@ pub fn on_status(before: &MachineConfigPool, after: &MachineConfigPool) -> Vec<P
     if pool::status::has_completed(before.status.as_ref(), status)
         && let Some(config) = status.configuration.name()
     {
-        events.push(PoolEvent::Completed {
-            config: config.to_owned(),
-        });
+        let updated = status.condition(&PoolConditionType::Updated);
+        let reached = updated.and_then(|updated| updated.message.strip_prefix(UPDATED_WITH));
+        let reached = reached.map_or_else(|| format!("MachineConfig {config}"), str::to_owned);
+        events.push(PoolEvent::Completed { reached });
     }
     let holds = |pool: &MachineConfigPool, r#type| {
         let condition = pool.status.as_ref()?.condition(&r#type)?;
@@ -357,8 +366,8 @@ mod tests {
     fn one_node_is_named_and_many_are_counted() {
         let targeted = |nodes: &[&str]| {
             let nodes = nodes.iter().map(ToString::to_string).collect();
-            let config = "rendered-worker-1".to_owned();
-            PoolEvent::Targeted { nodes, config }.message("worker")
+            let target = Target::of_config("rendered-worker-1");
+            PoolEvent::Targeted { nodes, target }.message("worker")
         };
         assert_eq!(
             targeted(&["a"]),
@@ -367,6 +376,15 @@ mod tests {
         assert_eq!(
             targeted(&["a", "b"]),
             "Set target for 2 nodes to MachineConfig: rendered-worker-1"
+        );
+        let layered = PoolEvent::Targeted {
+            nodes: vec!["a".to_owned()],
+            target: Target::parse("rendered-worker-1 os@sha256:0").unwrap(),
+        };
+        assert_eq!(layered.reason(), "SetDesiredConfigAndOSImage");
+        assert_eq!(
+            layered.message("worker"),
+            "Targeted node a to MachineConfig: rendered-worker-1 / Image: os@sha256:0"
         );
     }
 

@@ -1,9 +1,9 @@
 //! Objects for this crate's tests, as the API server writes them.
 
 use api::config::{Image, ImageDigestMirrorSet, NodeSettings};
-use api::machineconfiguration::unhandled::MachineOSConfig;
 use api::machineconfiguration::{
-    ControllerConfig, KubeletConfig, MachineConfig, MachineConfigPool, OSImageStream,
+    ControllerConfig, KubeletConfig, MachineConfig, MachineConfigPool, MachineOSBuild,
+    MachineOSConfig, OSImageStream,
 };
 use api::operator::MachineConfiguration;
 use api::rollout::RolloutPolicy;
@@ -19,7 +19,6 @@ use serde_json::{Value, json};
 
 use crate::configs::ConfigMeta;
 use crate::store::pinned_sets::PinnedSets;
-use crate::store::unhandled::UnhandledKind;
 use crate::store::{Pool, SettingsMeta, Snapshot, Store};
 
 /// What nodes run before a rollout.
@@ -38,6 +37,7 @@ pub(crate) struct Cluster {
     pub(crate) controller_configs: Vec<Value>,
     pub(crate) settings: Vec<Value>,
     pub(crate) os_configs: Vec<Value>,
+    pub(crate) os_builds: Vec<Value>,
     pub(crate) pinned_sets: Vec<Value>,
     pub(crate) kubelet_configs: Vec<Value>,
     pub(crate) policies: Vec<Value>,
@@ -74,13 +74,12 @@ impl Cluster {
         store.settings.apply(WatchEvent::Synced(settings.collect()));
         let policies = self.policies.iter().map(read::<RolloutPolicy>);
         store.policies.apply(WatchEvent::Synced(policies.collect()));
-        let configs = self.os_configs.iter();
-        let configs = configs.map(read::<PartialObjectMeta<MachineOSConfig>>);
-        let configs = configs.map(UnhandledKind::read).collect();
+        let configs = self.os_configs.iter().map(read::<MachineOSConfig>);
         store
-            .unhandled
             .os_configs
-            .apply(WatchEvent::Synced(configs));
+            .apply(WatchEvent::Synced(configs.collect()));
+        let builds = self.os_builds.iter().map(read::<MachineOSBuild>);
+        store.os_builds.apply(WatchEvent::Synced(builds.collect()));
         let sets = self.pinned_sets.iter();
         let sets = sets.map(|set| PinnedSets::parse(read(set))).collect();
         store.pinned_sets.apply(WatchEvent::Synced(sets));

@@ -28,6 +28,7 @@
 //! - [`reconcile`]: one pool: observed, decided, assigned, reported
 //! - [`generating`]: MachineConfigs that other objects ask for
 //! - [`rendering`]: the configuration of a pool
+//! - `building`: OS images that are built for pools
 //! - `operating`: the release's images are taken over, and ClusterOperator `machine-config` is
 //!   written
 //! - `removal`: rendered configurations that nothing uses are removed
@@ -39,6 +40,7 @@
 //! - [`metrics`]: the metrics of pools and nodes
 
 pub mod assign;
+mod building;
 pub mod certificates;
 pub mod cli;
 pub mod configs;

@@ -45,11 +45,7 @@ impl PoolMetrics {
         decision: &RolloutDecision,
         is_image_overridden: bool,
     ) -> Self {
-        let is_updated = |node: &&&NodeView| {
-            pool.target
-                .as_deref()
-                .is_some_and(|target| node.status.is_updated(target))
-        };
+        let is_updated = |node: &&&NodeView| pool.is_reached_by(node);
         Self {
             nodes: members
                 .iter()
@@ -122,7 +118,7 @@ const fn reason(not_assigned: &NotAssigned) -> &'static str {
         NotAssigned::NoTarget => "NoTarget",
         NotAssigned::PoolDeleted => "PoolDeleted",
         NotAssigned::Paused => "Paused",
-        NotAssigned::Held(Hold::ImageMode { .. }) => "ImageMode",
+        NotAssigned::Held(Hold::Image(_)) => "ImageMode",
         NotAssigned::Held(Hold::ConfigChanged { .. }) => "RenderedConfigChanged",
         NotAssigned::Held(Hold::InvalidPolicy { .. }) => "InvalidRolloutPolicy",
         NotAssigned::Held(Hold::MissingBase) => "MissingBase",

@@ -7,6 +7,7 @@
 //! and other certificates.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use api::machineconfiguration::{annotation, controller_config};
@@ -25,6 +26,10 @@ use crate::context::{Context, WRITES, lock};
 use crate::store::node_objects::{MachineConfigNodes, NodeAssignment};
 use crate::store::{Nodes, Snapshot};
 
+/// What an API server says of an applied image where its definition of the objects has none, as
+/// OpenShift's by default.
+const UNKNOWN_IMAGE: &str = ".spec.configImage: field not declared in schema";
+
 /// What is wrong with an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ObjectDifference {
@@ -34,11 +39,13 @@ pub enum ObjectDifference {
     Remove(NodeAssignment),
 }
 
-/// What the objects differ in from `nodes`, sorted into their pools.
+/// What the objects differ in from `nodes`, sorted into their pools. Images count where the
+/// cluster's definition of the objects has them.
 pub fn differences(
     nodes: &Table<Nodes>,
     sorted: &Membership<'_>,
     objects: &Table<MachineConfigNodes>,
+    has_images: bool,
 ) -> Vec<ObjectDifference> {
     let members = sorted.members.iter();
     let pools: BTreeMap<&str, &str> = members
@@ -48,9 +55,9 @@ pub fn differences(
     for node in nodes.values().filter(|node| !node.is_windows()) {
         let pool = pools.get(node.name.as_str()).copied();
         let says = NodeAssignment::of(node, pool);
-        let is_right = objects
-            .get(&node.name)
-            .is_some_and(|object| object.says_what(&says));
+        let is_right = objects.get(&node.name).is_some_and(|object| {
+            object.says_what(&says) || (!has_images && object.says_what_but_image(&says))
+        });
         if !is_right {
             found.push(ObjectDifference::Write(says));
         }
@@ -72,6 +79,7 @@ pub fn concerns(before: Option<&NodeView>, after: Option<&NodeView>) -> bool {
                 || before.labels != after.labels
                 || before.initial_config != after.initial_config
                 || before.status.desired_config != after.status.desired_config
+                || before.status.desired_image != after.status.desired_image
                 || before.certificates != after.certificates
         }
         _ => true,
@@ -90,12 +98,27 @@ pub(crate) async fn reconcile(
     let pools: Vec<PoolView> = pools.collect();
     let nodes = snapshot.nodes.values().map(AsRef::as_ref);
     let sorted = snapshot.sort(nodes, &pools);
-    let found = differences(&snapshot.nodes, &sorted, &snapshot.node_objects);
+    let lacks_images = &context.store.lacks_node_images;
+    let has_images = !lacks_images.load(Ordering::Relaxed);
+    let found = differences(&snapshot.nodes, &sorted, &snapshot.node_objects, has_images);
     let writes = found.into_iter().map(async |difference| {
         let _turn = context.other_writes.acquire().await;
         match difference {
             ObjectDifference::Write(says) => {
-                let written = context.requests.write_node_object(&says).await?;
+                let mut written = context.requests.write_node_object(&says).await;
+                if let Err(error) = &written
+                    && says.image.is_some()
+                    && error.to_string().contains(UNKNOWN_IMAGE)
+                {
+                    tracing::info!("the definition of MachineConfigNodes has no configImage");
+                    lacks_images.store(true, Ordering::Relaxed);
+                    let without = NodeAssignment {
+                        image: None,
+                        ..says
+                    };
+                    written = context.requests.write_node_object(&without).await;
+                }
+                let written = written?;
                 context
                     .store
                     .node_objects

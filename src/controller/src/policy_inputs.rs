@@ -34,7 +34,9 @@ pub(crate) struct PolicyInputs {
 pub(crate) fn note_drains(drains: &mut SeenDrains, observed: &mut Observed, now: Timestamp) {
     let view = &observed.pool.view;
     let members = observed.members.values().map(AsRef::as_ref);
-    drains.note(view.target.as_deref().unwrap_or_default(), members, now);
+    if let Some(target) = &view.target {
+        drains.note(target, members, now);
+    }
     observed.pool.view.facts.drains = drains.clone();
 }
 

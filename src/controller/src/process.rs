@@ -67,7 +67,8 @@ pub async fn start(options: ControllerOptions, log: Log) -> anyhow::Result<()> {
         .with_duties(duties)
         .keeping(options.retention)
         .on_node(options.node)
-        .with_metrics_server(options.metrics_server);
+        .with_metrics_server(options.metrics_server)
+        .building_with(options.os_builder_image);
     let operator = watch_all(operator, &store, duties)
         .lease(options.candidacy)
         .serve(server, registry);

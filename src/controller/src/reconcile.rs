@@ -1,15 +1,18 @@
 //! One pool is reconciled: rendered, decided, assigned and reported. New nodes get their labels,
 //! and the cluster's settings their status.
 //!
+//! - `imaging`: OS images of a pool
 //! - `pinning`: pinned image sets of a pool
 //! - `publishing`: status, events and metrics of a pool
 
+mod imaging;
 mod pinning;
 mod publishing;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use api::machineconfiguration::Target;
 use chassis::report::Chain;
 use cluster::cache::WatchEvent;
 use cluster::events::Recorder;
@@ -21,15 +24,16 @@ use operator::{Next, Reconcile};
 use pool::hold::Hold;
 use pool::membership::{Conflict, claim_holder, lost_pool, partner};
 use pool::policy::{RolloutPolicy, SeenDrains};
+use pool::previous::previous;
 use pool::rehearsal::rehearser;
 use pool::status::{RenderResult, StatusInput, status};
-use pool::unhandled::{hold, unhandled};
-use pool::view::PoolView;
+use pool::view::{PoolView, unhandled};
 use pool::write::{ClusterFacts, NodeWrite};
 use tokio::sync::Semaphore;
 use web::prometheus::MetricsServer;
 
 use crate::assign::{Assigner, Round};
+use crate::building::{BuildOptions, Building, BuildingState};
 use crate::certificates;
 use crate::context::{Context, WRITES, lock};
 use crate::decide;
@@ -82,6 +86,8 @@ pub struct Controller {
     generating: Mutex<GeneratingState>,
     /// The certificates that were announced on Nodes.
     announced: Mutex<Option<AnnouncedCertificates>>,
+    building: Mutex<BuildingState>,
+    build_options: BuildOptions,
 }
 
 /// What is remembered of a pool from one reconcile to the next. All of it can be lost.
@@ -108,6 +114,8 @@ impl Reconcile for Controller {
         let pools = pools
             .values()
             .map(|pool| Work::Pool(pool.view.name.clone()));
+        let builds = decide::building::names(&self.context.store.snapshot());
+        let builds = builds.into_iter().map(Work::Build);
         let has_generated = generating::has_generated(&self.context.store);
         let has_release = self.context.store.has_release();
         let has_config = self
@@ -128,6 +136,7 @@ impl Reconcile for Controller {
         .chain(has_config.then_some(Work::Certificates))
         .chain(has_generated.then_some(Work::Generated))
         .chain(has_release.then_some(Work::Release))
+        .chain(builds)
         .chain(pools)
         .filter(|work| self.duties.cover(work))
         .collect()
@@ -151,6 +160,17 @@ impl Reconcile for Controller {
             Work::Release => {
                 let (context, state) = (&self.context, &self.release);
                 Box::pin(Operating { context, state }.reconcile(&snapshot)).await
+            }
+            Work::Build(name) => {
+                let (context, state, options) =
+                    (&self.context, &self.building, &self.build_options);
+                let building = Building {
+                    context,
+                    state,
+                    options,
+                    name,
+                };
+                Box::pin(building.reconcile()).await
             }
             Work::Pool(name) => Box::pin(self.reconcile_pool(&snapshot, name)).await,
         };
@@ -192,6 +212,11 @@ impl Controller {
             unlabelled: Mutex::new(BTreeMap::new()),
             generating: Mutex::new(GeneratingState::new()),
             announced: Mutex::new(None),
+            building: Mutex::new(BuildingState::new()),
+            build_options: BuildOptions {
+                builder: None,
+                is_insecure: false,
+            },
         }
     }
 
@@ -220,6 +245,13 @@ impl Controller {
     #[must_use]
     pub fn with_metrics_server(mut self, server: MetricsServer) -> Self {
         self.metrics_server = server;
+        self
+    }
+
+    /// Sets the image of the builder, where the release names none.
+    #[must_use]
+    pub fn building_with(mut self, image: Option<String>) -> Self {
+        self.build_options.builder = image;
         self
     }
 
@@ -275,15 +307,16 @@ impl Controller {
         let Some(pool) = snapshot.pools.get(name) else {
             return Ok(Next::Gone);
         };
-        let (pool, rendering, render_waits) = self.render(snapshot, pool.as_ref().clone()).await?;
-        let (mut pool, pins) = self.populate_pins(snapshot, pool).await?;
+        let rendered = Box::pin(self.render(snapshot, pool.as_ref().clone()));
+        let (pool, rendering, render_waits) = rendered.await?;
+        let (pool, pins) = self.populate_pins(snapshot, pool).await?;
+        let mut pool = self.name_build(snapshot, pool).await?;
         pool.view.hold = self.hold(snapshot, &pool).await?;
-        follow_policy(snapshot, &mut pool.view);
+        follow_objects(snapshot, &mut pool.view);
         pool.view.leader.clone_from(&self.node);
         let has_streams = decide::rendering::has_streams(snapshot);
         let unhandled = unhandled(&pool.object, has_streams);
-        let worker = snapshot.pools.get("worker");
-        let worker = worker.map(AsRef::as_ref);
+        let worker = snapshot.pools.get("worker").map(AsRef::as_ref);
         let stream = decide::rendering::stream(&pool, worker).filter(|_| has_streams);
         let config = snapshot.controller_config();
         let facts = ClusterFacts {
@@ -318,6 +351,7 @@ impl Controller {
             let state = states.entry(observed.pool.view.name.clone()).or_default();
             policy_inputs::note_drains(&mut state.drains, &mut observed, self.context.now());
         }
+        observed.pool.view.previous = previous(&observed.pool.view, &observed.members());
         pinning::begin_round(&mut observed, &pins, snapshot);
         self.refresh_policy_inputs(&mut observed).await?;
         let mut decision = observed.decide(self.context.now());
@@ -415,14 +449,10 @@ impl Controller {
     /// Why no node of the pool may be assigned anything, if so: by the objects beside it, or by its
     /// configuration, as it is after the rendering.
     async fn hold(&self, snapshot: &Snapshot, pool: &Pool) -> Result<Option<Hold>, wire::Error> {
-        let objects = snapshot.unhandled.objects();
-        if let Some(hold) = hold(&pool.view, objects) {
-            return Ok(Some(hold));
-        }
         if decide::rendering::is_without_base(pool, snapshot) {
             return Ok(Some(Hold::MissingBase));
         }
-        let target = pool.view.target.as_deref();
+        let target = pool.view.target_config();
         let config = target.and_then(|target| self.context.store.configs.get(target));
         let name = &pool.view.name;
         let mut checked = self.state().entry(name.clone()).or_default().checked.take();
@@ -505,7 +535,7 @@ impl Controller {
             .set_settings(decide::generating::states(snapshot));
         self.context
             .metrics
-            .set_image_modes(snapshot.unhandled.os_configs.values().count());
+            .set_image_modes(snapshot.os_configs.values().count());
         self.state()
             .retain(|name, _| snapshot.pools.get(name).is_some());
         self.context
@@ -518,6 +548,12 @@ impl Controller {
     }
 }
 
+/// Gives a pool what the objects of its name ask for: its rollout policy, its image.
+fn follow_objects(snapshot: &Snapshot, pool: &mut PoolView) {
+    follow_policy(snapshot, pool);
+    imaging::follow_image(snapshot, pool);
+}
+
 /// Gives a pool its rollout policy. One that cannot be followed holds the pool.
 fn follow_policy(snapshot: &Snapshot, pool: &mut PoolView) {
     let Some(policy) = snapshot.policies.get(&pool.name) else {
@@ -526,7 +562,7 @@ fn follow_policy(snapshot: &Snapshot, pool: &mut PoolView) {
     match RolloutPolicy::parse(&policy.spec) {
         Ok(policy) => {
             // One that was removed cannot be returned to.
-            let is_there = |config: &String| snapshot.configs.get(config).is_some();
+            let is_there = |target: &Target| snapshot.configs.get(&target.config).is_some();
             pool.previous = pool.previous.take().filter(is_there);
             pool.policy = Some(policy);
         }

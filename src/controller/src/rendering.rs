@@ -289,7 +289,16 @@ async fn make(requests: &Requests, pool: &Pool, inputs: &Inputs) -> Result<Rende
     }
     // Without streams, the image of a pool that asks for one is not replaced.
     let stream = stream.filter(|_| !inputs.has_streams);
-    if let Some(why) = rejection::of(requests, pool, &sources, &rendered, stream).await? {
+    if let Some(why) = rejection::of(
+        requests,
+        pool,
+        &sources,
+        &rendered,
+        stream,
+        inputs.has_image,
+    )
+    .await?
+    {
         return Err(Failure::Rejected(why));
     }
     if rendered.is_nearly_too_large() {

@@ -9,8 +9,8 @@ use api::operator::machine_configuration::{self, MachineConfiguration};
 use cluster::access::Access;
 use cluster::objects::{Objects, Precondition};
 use cluster::wire::{Error, found, unless_conflict};
-use k8s_openapi::ClusterResourceScope;
 use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::{ClusterResourceScope, NamespaceResourceScope};
 use kube::Resource;
 use pool::claim::RoundClaim;
 use pool::node::NodeView;
@@ -70,6 +70,14 @@ impl Requests {
         K: Resource<DynamicType = (), Scope = ClusterResourceScope>,
     {
         Objects::of_cluster(&self.access).manager(MANAGER)
+    }
+
+    /// The objects of a kind in a namespace, written by this controller.
+    pub(crate) fn in_namespace<K>(&self, namespace: &str) -> Objects<'_, K>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    {
+        Objects::in_namespace(&self.access, namespace).manager(MANAGER)
     }
 
     /// Whether a Node is there.
@@ -204,6 +212,14 @@ impl Requests {
         patch_pool(self.objects(), pool, change).await
     }
 
+    /// Names the build of a pool's image in its annotation, or none, if the pool is still as it was
+    /// read.
+    pub(crate) async fn name_build(&self, pool: &Pool, build: Option<&str>) -> Result<Pool, Error> {
+        let annotations = json!({ annotation::CURRENT_MACHINE_OS_BUILD: build });
+        let change = json!({ "metadata": { "annotations": annotations } });
+        patch_pool(self.objects(), pool, change).await
+    }
+
     /// Claims a round of a pool, if it is still as it was read.
     pub(crate) async fn claim(&self, pool: &Pool, round: &RoundClaim) -> Result<Pool, Error> {
         let annotations = json!({ annotation::ROUND: round.to_annotation() });
@@ -232,15 +248,20 @@ impl Requests {
         let owner = json!({
             "apiVersion": "v1", "kind": "Node", "name": says.name, "uid": says.owner,
         });
+        let mut spec = json!({
+            "configVersion": { "desired": says.desired },
+            "node": { "name": says.name },
+            "pool": { "name": says.pool },
+        });
+        if let (Some(image), Some(spec)) = (&says.image, spec.as_object_mut()) {
+            let image = json!({ "desiredImage": image });
+            spec.insert("configImage".to_owned(), image);
+        }
         let object = json!({
             "apiVersion": "machineconfiguration.openshift.io/v1",
             "kind": "MachineConfigNode",
             "metadata": { "name": says.name, "ownerReferences": [owner] },
-            "spec": {
-                "configVersion": { "desired": says.desired },
-                "node": { "name": says.name },
-                "pool": { "name": says.pool },
-            },
+            "spec": spec,
         });
         let objects = Objects::<MachineConfigNode>::of_cluster(&self.access);
         let objects = objects.manager(NODE_OBJECT_MANAGER);

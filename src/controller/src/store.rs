@@ -1,6 +1,5 @@
 //! Caches of the cluster's objects, kept up to date by watches and responses.
 //!
-//! - [`unhandled`]: kinds that Slipway does not implement
 //! - [`pinned_sets`]: PinnedImageSets, without their images
 //! - [`generators`]: objects that MachineConfigs are generated from
 //! - [`node_objects`]: what is kept of MachineConfigNodes
@@ -12,12 +11,14 @@ pub mod generators;
 pub mod node_objects;
 pub mod pinned_sets;
 pub mod release_maps;
-pub mod unhandled;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use api::config::{ClusterOperator, Scheduler};
-use api::machineconfiguration::{ControllerConfig, MachineConfigPool};
+use api::machineconfiguration::{
+    ControllerConfig, MachineConfigPool, MachineOSBuild, MachineOSConfig,
+};
 use api::operator::MachineConfiguration;
 use api::rollout::RolloutPolicy;
 use cluster::cache::{Cache, CachedKind, Table};
@@ -36,7 +37,6 @@ use self::generators::{SettingCaches, SettingTables};
 use self::node_objects::{LostObjects, MachineConfigNodes};
 use self::pinned_sets::PinnedSets;
 use self::release_maps::OS_IMAGE;
-use self::unhandled::{UnhandledCaches, UnhandledTables};
 use crate::configs::ConfigMeta;
 use crate::version::ReleaseVersion;
 
@@ -262,7 +262,8 @@ pub struct Snapshot {
     /// By what nodes pull images.
     pub pull_secrets: Table<PartOf<PullSecretPart>>,
     /// Objects of kinds that nothing here handles.
-    pub unhandled: UnhandledTables,
+    pub os_configs: Table<WholeObject<MachineOSConfig>>,
+    pub os_builds: Table<WholeObject<MachineOSBuild>>,
     /// Sets of images that nodes of pools keep.
     pub pinned_sets: Table<PinnedSets>,
     /// Objects that MachineConfigs are generated from.
@@ -327,6 +328,8 @@ pub struct Store {
     pub node_objects: Cache<MachineConfigNodes>,
     /// Nodes whose objects were deleted.
     pub lost_objects: LostObjects,
+    /// Whether the definition of MachineConfigNodes has no image: one was written and refused.
+    pub lacks_node_images: Arc<AtomicBool>,
     /// Metadata of the MachineConfigs.
     pub configs: Cache<Configs>,
     pub controller_configs: Cache<WholeObject<ControllerConfig>>,
@@ -338,8 +341,9 @@ pub struct Store {
     pub schedulers: Cache<PartOf<MasterScheduling>>,
     /// By what nodes pull images.
     pub pull_secrets: Cache<PartOf<PullSecretPart>>,
-    /// Objects of kinds that nothing here handles.
-    pub unhandled: UnhandledCaches,
+    /// OS images that are built for pools.
+    pub os_configs: Cache<WholeObject<MachineOSConfig>>,
+    pub os_builds: Cache<WholeObject<MachineOSBuild>>,
     /// Sets of images that nodes of pools keep.
     pub pinned_sets: Cache<PinnedSets>,
     /// Objects that MachineConfigs are generated from.
@@ -371,7 +375,8 @@ impl Store {
             policies: self.policies.table(),
             schedulers: self.schedulers.table(),
             pull_secrets: self.pull_secrets.table(),
-            unhandled: self.unhandled.tables(),
+            os_configs: self.os_configs.table(),
+            os_builds: self.os_builds.table(),
             pinned_sets: self.pinned_sets.table(),
             generators: self.generators.tables(),
             version: self.version.clone(),

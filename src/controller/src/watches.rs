@@ -115,7 +115,6 @@ pub fn watch_all(operator: Operator<Work>, store: &Store, duties: Duties) -> Ope
     if duties.has_pools() {
         operator = watch_nodes(operator, store);
         operator = store.generators.watch(operator);
-        operator = store.unhandled.watch(operator);
     }
     store.generators.watch_streams(operator)
 }
@@ -149,11 +148,34 @@ fn watch_cluster(operator: Operator<Work>, store: &Store) -> Operator<Work> {
 
 /// Nodes, what is written beside them, and what a rollout depends on.
 fn watch_nodes(operator: Operator<Work>, store: &Store) -> Operator<Work> {
-    let pools = store.pools.clone();
+    let (pools, os_configs) = (store.pools.clone(), store.os_configs.clone());
     let lost = store.lost_objects.clone();
     operator
         .watch(&store.nodes, WatchScope::cluster(), move |before, after| {
-            Wake::Keys(work_of(&pools, [before, after]))
+            let mut work = work_of(&pools, [before, after]);
+            let of_images = |node: Option<&NodeView>| {
+                node.map(|node| {
+                    let status = &node.status;
+                    [
+                        status.current_image.clone(),
+                        status.desired_image.clone(),
+                        status
+                            .failed_in
+                            .as_ref()
+                            .map(|failed| format!("{failed:?}")),
+                        status.not_fetched.clone(),
+                    ]
+                })
+            };
+            // An image has to be there for those who get it, and may go once they left it. One that
+            // a node cannot fetch may be gone.
+            if of_images(before) != of_images(after) {
+                let configs = os_configs.table();
+                let names = configs.values();
+                let names = names.filter_map(|config| config.metadata.name.clone());
+                work.extend(names.map(Work::Build));
+            }
+            Wake::Keys(work)
         })
         .watch(
             &store.node_objects,
@@ -177,7 +199,17 @@ fn watch_nodes(operator: Operator<Work>, store: &Store) -> Operator<Work> {
                 Wake::Keys(name.map(Work::Pool).into_iter().collect())
             },
         )
-        // Clusters may lack the kind.
+        // Clusters may lack these kinds.
+        .watch(
+            &store.os_configs,
+            WatchScope::cluster().optional(),
+            |_, _| Wake::All,
+        )
+        .watch(
+            &store.os_builds,
+            WatchScope::cluster().optional(),
+            |_, _| Wake::All,
+        )
         .watch(
             &store.pinned_sets,
             WatchScope::cluster().optional(),

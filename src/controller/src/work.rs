@@ -17,6 +17,8 @@ pub enum Work {
     Generated,
     /// The release's images, and the ClusterOperator.
     Release,
+    /// The OS image of the MachineOSConfig of this name.
+    Build(String),
     /// The pool of this name.
     Pool(String),
 }
@@ -31,6 +33,7 @@ impl fmt::Display for Work {
             Self::Certificates => f.write_str("certificates"),
             Self::Generated => f.write_str("generated configurations"),
             Self::Release => f.write_str("release"),
+            Self::Build(name) => write!(f, "OS image of {name}"),
             Self::Pool(name) => write!(f, "pool {name}"),
         }
     }

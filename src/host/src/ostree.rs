@@ -7,6 +7,7 @@
 mod bootable;
 mod cause;
 mod deploy;
+mod derived;
 mod fetch;
 mod freeze;
 mod image;

@@ -4,6 +4,8 @@
 //!
 //! - [`location`]: where an image is, in the notation of command lines
 //! - [`credentials`]: names and passwords for registries
+//! - `removal`: images are removed from a registry
+//! - [`reply`]: what a registry says of an image
 //! - [`store`]: registries and layout directories, by one set of verbs; `registry`, `layout`: each
 //!   of them
 //! - [`image`]: an existing image: manifest, configuration, layers
@@ -29,6 +31,8 @@ pub mod layer;
 mod layout;
 pub mod location;
 mod registry;
+mod removal;
+pub mod reply;
 pub mod store;
 pub mod tree;
 
@@ -37,5 +41,6 @@ pub use draft::Draft;
 pub use error::Error;
 pub use image::Image;
 pub use location::ImageLocation;
+pub use reply::ImageReply;
 pub use store::Stores;
 pub use tree::Tree;

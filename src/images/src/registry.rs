@@ -65,6 +65,28 @@ impl Registries {
         self.patience = patience;
     }
 
+    pub(crate) const fn is_insecure(&self) -> bool {
+        self.is_insecure
+    }
+
+    /// What is shown for an image.
+    pub(crate) fn auth(&self, reference: &Reference) -> RegistryAuth {
+        self.credentials.auth(reference)
+    }
+
+    /// A client for requests that the library does not have.
+    pub(crate) fn plain_client(&self) -> Result<reqwest::Client, reqwest::Error> {
+        let certificates = self.authorities.iter();
+        let certificates = certificates.map(|pem| reqwest::Certificate::from_pem_bundle(pem));
+        let certificates = certificates.collect::<Result<Vec<_>, _>>()?.concat();
+        reqwest::Client::builder()
+            .connect_timeout(self.patience)
+            .read_timeout(self.patience)
+            .tls_certs_merge(certificates)
+            .tls_danger_accept_invalid_certs(self.is_insecure)
+            .build()
+    }
+
     async fn client(&self, reference: &Reference) -> Result<(Client, RegistryAuth), Error> {
         let auth = self.credentials.auth(reference);
         let name = match &auth {

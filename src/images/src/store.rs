@@ -30,6 +30,10 @@ impl Stores {
         }
     }
 
+    pub(crate) const fn registries(&self) -> &Registries {
+        &self.registries
+    }
+
     /// Takes registries whose certificate this authority has signed, too.
     ///
     /// Shape: `authority` is PEM.

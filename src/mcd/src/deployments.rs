@@ -83,3 +83,13 @@ pub struct HeldView {
     pub image: Option<String>,
     pub cause: String,
 }
+
+impl HeldView {
+    /// What is not tried again.
+    pub fn target(&self) -> Target {
+        Target {
+            config: self.config.clone(),
+            image: self.image.clone(),
+        }
+    }
+}

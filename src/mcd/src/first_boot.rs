@@ -2,16 +2,20 @@
 //! its first boot. The OS image, the kernel arguments, and the record.
 //!
 //! The config server puts the MachineConfig into two files: whole, and without its Ignition part.
+//! The second names the OS image. In image mode that is the built one, which the file of the first
+//! annotations names, too; it is part of the record then.
 //! The host gets the OS and the arguments of the second in one transaction, in which the second
 //! file is renamed, and boots once more. It needs no boot where it has them already. The kubelet
 //! waits for this program, so that a host that is not what its pool asks for joins no cluster.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use api::machineconfiguration::{NodeStatus, annotation};
 use chassis::report::Chain;
 use clap::Args as ClapArgs;
 use host::files::{Found, Root};
@@ -24,7 +28,7 @@ use node_update::plan::{
 };
 use node_update::planner::{self, Facts, Request, Side};
 use node_update::settings::UpdateSettings;
-use node_update::well_known::{ENCAPSULATED, ENCAPSULATED_USED};
+use node_update::well_known::{ENCAPSULATED, ENCAPSULATED_USED, FIRST_ANNOTATIONS};
 use serde_json::Value;
 use tracing::{info, warn};
 
@@ -96,7 +100,11 @@ fn complete(helper: &Helper) -> anyhow::Result<Outcome> {
         info!("no configuration waits for a first boot");
         return Ok(Outcome::Done);
     };
-    let (config, record) = match written.parse() {
+    let Parsed {
+        target,
+        config,
+        record,
+    } = match written.parse() {
         Ok(parsed) => parsed,
         Err(error) => return Ok(Outcome::Refused(Chain(error.as_ref()).to_string())),
     };
@@ -105,29 +113,25 @@ fn complete(helper: &Helper) -> anyhow::Result<Outcome> {
     if let Some(journal) = &view.journal {
         return resume(helper, &journal.attempt);
     }
-    let target = Target {
-        config: config.name.clone(),
-        image: None,
-    };
     if let Some(held) = store.held()?.filter(|held| held.target == target) {
         return Ok(Outcome::Refused(format!(
-            "{} failed on this host and is not tried again: {}",
-            config.name, held.cause
+            "{target} failed on this host and is not tried again: {}",
+            held.cause
         )));
     }
     let fips = root.read(FIPS)?.map(|bytes| bytes.starts_with(b"1"));
     let attempt = by_hand::attempt(FIRST_BOOT, Timestamp::now());
-    let bundle = match plan(&view, &config, fips, &attempt) {
+    let bundle = match plan(&view, (&target, &config), fips, &attempt) {
         Ok(bundle) => bundle,
         Err(reasons) => return Ok(Outcome::Refused(reasons)),
     };
     let Some(bundle) = bundle else {
-        return finish(&root, &record, &config.name);
+        return finish(&root, &record, &target);
     };
     let deploy = bundle.plan.deploy.clone().unwrap_or_default();
     let bundle = with_files(bundle, record.clone(), written.encapsulated);
     info!(
-        config = config.name,
+        config = %target,
         plan = bundle.plan.because.join("; "),
         "first boot changes the host"
     );
@@ -145,7 +149,7 @@ fn complete(helper: &Helper) -> anyhow::Result<Outcome> {
         let FetchDetails { checksum, .. } = by_hand::details(report, &verb)?;
         let is_booted = pivot::is_booted(&helper.view()?, &image, Some(&checksum));
         if is_booted && deploy.append_arguments.is_empty() {
-            return finish(&root, &record, &config.name);
+            return finish(&root, &record, &target);
         }
     }
     match by_hand::apply(helper, &root, &bundle)? {
@@ -184,19 +188,31 @@ fn ended(code: i32) -> anyhow::Result<Outcome> {
 }
 
 /// Records that the host is in its configuration already, and removes the file that requested it.
-fn finish(root: &Root, record: &[u8], config: &str) -> anyhow::Result<Outcome> {
+fn finish(root: &Root, record: &[u8], target: &Target) -> anyhow::Result<Outcome> {
     // The file last: it is what makes another boot try again.
-    record::write(root, record, None)?;
+    record::write(root, record, target.image.as_deref())?;
     root.remove(&root.locate(ENCAPSULATED)?)?;
-    info!(config, "no reboot, as the host has what it asks for");
+    info!(config = %target, "no reboot, as the host has what it asks for");
     Ok(Outcome::Done)
 }
 
-/// The two files of the config server.
+/// The files of the config server.
 #[derive(Debug)]
 struct Written {
     encapsulated: Vec<u8>,
     content: Vec<u8>,
+    /// The first annotations of the Node, where the file is there.
+    annotations: Option<Vec<u8>>,
+}
+
+/// What they ask for.
+#[derive(Debug)]
+struct Parsed {
+    target: Target,
+    /// What is left for the first boot, with all files and units.
+    config: NodeConfig,
+    /// The record of the whole.
+    record: Vec<u8>,
 }
 
 impl Written {
@@ -220,14 +236,16 @@ impl Written {
         Ok(Some(Self {
             encapsulated,
             content,
+            annotations: read(FIRST_ANNOTATIONS)?,
         }))
     }
 
-    /// What is left for the first boot, with all files and units, and the record of the whole.
+    /// The target, what is left for the first boot, and the record.
     ///
-    /// The server may have moved kernel arguments from Ignition's part into the first: they are
-    /// given to the host, and are not part of the record.
-    fn parse(&self) -> anyhow::Result<(NodeConfig, Vec<u8>)> {
+    /// The server may have moved kernel arguments from Ignition's part into what is left: they are
+    /// given to the host, and are not part of the record. Nor is the built image, whose place is
+    /// beside the configuration.
+    fn parse(&self) -> anyhow::Result<Parsed> {
         let parse = |path: &'static str, bytes: &[u8]| -> anyhow::Result<Value> {
             serde_json::from_slice(bytes).with_context(|| format!("cannot understand {path}"))
         };
@@ -251,7 +269,45 @@ impl Written {
         spec.insert("config".to_owned(), ignition.unwrap_or_default());
         let (left, _) =
             NodeConfig::parse(&left).with_context(|| format!("cannot use {ENCAPSULATED}"))?;
-        Ok((left, whole.record()))
+        let image = self.layered_image(&whole.name)?;
+        if let Some(image) = &image {
+            let named = &left.spec.os_image_url;
+            anyhow::ensure!(
+                named == image,
+                "spec.osImageURL of {ENCAPSULATED} is {named:?}, and {} of {FIRST_ANNOTATIONS} is \
+                 {image:?}",
+                annotation::CURRENT_IMAGE
+            );
+        }
+        let target = Target {
+            config: whole.name.clone(),
+            image,
+        };
+        Ok(Parsed {
+            target,
+            config: left,
+            record: whole.record(),
+        })
+    }
+
+    /// The built image that the machine is to be in with the configuration `config`; `None` outside
+    /// of image mode.
+    fn layered_image(&self, config: &str) -> anyhow::Result<Option<String>> {
+        let Some(bytes) = &self.annotations else {
+            return Ok(None);
+        };
+        let read: BTreeMap<String, String> = serde_json::from_slice(bytes)
+            .with_context(|| format!("{FIRST_ANNOTATIONS} is not a map of strings"))?;
+        let status = NodeStatus::read(&read);
+        let (Some(image), Some(of)) = (status.current_image, status.current_config) else {
+            return Ok(None);
+        };
+        anyhow::ensure!(
+            of == config,
+            "{} of {FIRST_ANNOTATIONS} is {of:?} and not {config}, as in {CONTENT}",
+            annotation::CURRENT_CONFIG
+        );
+        Ok(Some(image))
     }
 }
 
@@ -262,7 +318,7 @@ impl Written {
 /// What cannot be done on this host, by fields.
 fn plan(
     view: &View,
-    to: &NodeConfig,
+    (desired, to): (&Target, &NodeConfig),
     fips: Option<bool>,
     attempt: &Attempt,
 ) -> Result<Option<Bundle>, String> {
@@ -287,12 +343,8 @@ fn plan(
     if !to.spec.os_image_url.is_empty() {
         from.spec.os_image_url = facts.booted_image.clone().unwrap_or_default();
     }
-    let target = |config: &str| Target {
-        config: config.to_owned(),
-        image: None,
-    };
     // No cluster has configured this host yet.
-    let (unmanaged, desired) = (target(""), target(&to.name));
+    let unmanaged = Target::of_config("");
     let settings = UpdateSettings::default();
     let outcome = planner::plan(&Request {
         attempt,
@@ -301,7 +353,7 @@ fn plan(
             config: &from,
         },
         to: Side {
-            target: &desired,
+            target: desired,
             config: to,
         },
         facts: &facts,

@@ -85,8 +85,8 @@ impl Back<'_> {
     fn update(self, booted: &Deployment, to: &Record, reboots: bool) -> anyhow::Result<ExitCode> {
         let from = record_of(self.root)?;
         let bundle = plan(&self.attempt, &from, to, booted)?;
-        let name = &bundle.plan.to.config;
-        writeln!(std::io::stdout(), "an update leads back to {name}").context("cannot print")?;
+        let to = &bundle.plan.to;
+        writeln!(std::io::stdout(), "an update leads back to {to}").context("cannot print")?;
         let image = bundle.plan.deploy.as_ref();
         if let Some(image) = image.and_then(|deploy| deploy.image.as_deref())
             && let Err(code) = by_hand::fetch(self.helper, self.root, &self.attempt, image)?

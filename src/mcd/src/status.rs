@@ -8,10 +8,14 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::Args as ClapArgs;
 use host::journal::{AttemptOutcome, JournalStage};
+use node_update::plan::Target;
 use serde::Serialize;
 
 use crate::deployments::{Deployment, View};
 use crate::local_helper::Helper;
+
+/// What a host is in that no cluster has configured yet.
+const NO_CONFIGURATION: &str = "no configuration";
 
 /// Shows the deployments of this host, what is under way, and how the last update ended
 #[derive(Debug, ClapArgs)]
@@ -89,7 +93,7 @@ pub fn render(view: &View) -> String {
         line("rollback", &describe(rollback));
     }
     if let Some(last) = &view.last {
-        let to = name(&last.to.config);
+        let to = name(&last.to);
         line(
             "last",
             &format!(
@@ -101,7 +105,7 @@ pub fn render(view: &View) -> String {
         );
     }
     if let Some(held) = &view.held {
-        line("held", &format!("{}: {}", name(&held.config), held.cause));
+        line("held", &format!("{}: {}", name(&held.target()), held.cause));
     }
     for what in &view.without_effect {
         line("no effect", what);
@@ -112,7 +116,7 @@ pub fn render(view: &View) -> String {
 /// What the host is doing, and why, in the daemon's words for its phases.
 fn phase(view: &View) -> (String, Option<String>) {
     if let Some(journal) = &view.journal {
-        let to = name(&journal.to.config);
+        let to = name(&journal.to);
         let since = &journal.since;
         let (phase, cause) = match &journal.stage {
             JournalStage::Applying | JournalStage::Switching => {
@@ -143,7 +147,7 @@ fn phase(view: &View) -> (String, Option<String>) {
     }
     if let Some(held) = &view.held {
         return (
-            format!("Held at {}", name(&held.config)),
+            format!("Held at {}", name(&held.target())),
             Some(held.cause.clone()),
         );
     }
@@ -157,9 +161,9 @@ fn phase(view: &View) -> (String, Option<String>) {
 
 fn describe(deployment: &Deployment) -> String {
     let config = match (&deployment.config, &deployment.record_error) {
-        (Some(config), _) => name(config),
-        (None, Some(_)) => "unknown configuration",
-        (None, None) => "no configuration",
+        (Some(config), _) => name(&Target::of_config(config)),
+        (None, Some(_)) => "unknown configuration".to_owned(),
+        (None, None) => NO_CONFIGURATION.to_owned(),
     };
     let version = deployment.version.as_deref().unwrap_or("no version");
     let short: String = deployment.checksum.chars().take(12).collect();
@@ -171,18 +175,17 @@ fn describe(deployment: &Deployment) -> String {
     text
 }
 
-fn name(config: &str) -> &str {
-    if config.is_empty() {
-        "no configuration"
+/// A target as people read it; the image only where it is a layered one.
+fn name(target: &Target) -> String {
+    if target.config.is_empty() {
+        NO_CONFIGURATION.to_owned()
     } else {
-        config
+        target.to_string()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use node_update::plan::Target;
-
     use super::*;
     use crate::deployments::{Ended, HeldView, UnderWay};
 
@@ -285,7 +288,7 @@ mod tests {
         let mut view = idle();
         view.held = Some(HeldView {
             config: "rendered-worker-new".to_owned(),
-            image: None,
+            image: Some("registry/os@sha256:2".to_owned()),
             cause: "unit \"kubelet.service\" is not active, but failed".to_owned(),
         });
         view.last = Some(Ended {
@@ -299,7 +302,9 @@ mod tests {
         });
         let text = render(&view);
         assert!(
-            text.starts_with("phase      Held at rendered-worker-new\nreason     unit"),
+            text.starts_with(
+                "phase      Held at rendered-worker-new registry/os@sha256:2\nreason     unit"
+            ),
             "{text}"
         );
         assert!(

@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 
 use crate::desired::{Desired, DesiredFile, FILE_MODE};
+use crate::paths::belongs_to_image;
 use crate::plan::{Digest, FileState, Mode, Owners};
 use crate::rejection::Rejection;
 use crate::unit_settings::{UnitText, changed_files, named_file, units};
@@ -118,18 +119,12 @@ pub(crate) fn dropins(desired: &Desired) -> Vec<DesiredFile> {
         .collect()
 }
 
-/// Whether a path is that of such a drop-in.
-pub(crate) fn is_dropin(path: &str) -> bool {
-    path.strip_prefix(UNITS)
-        .and_then(|rest| rest.rsplit_once(".d/"))
-        .is_some_and(|(_, name)| name == GUARD_DROPIN)
-}
-
 /// Why a configuration cannot follow another: units that run before the guard can write what they
 /// name.
 pub(crate) fn rejections(before: &Desired, after: &Desired) -> Vec<Rejection> {
     let mut changed = changed_files(before, after);
-    changed.retain(|path| !path.starts_with("/etc/"));
+    // What an image brings is complete before the boot, too.
+    changed.retain(|path| !path.starts_with("/etc/") && !belongs_to_image(path));
     if changed.is_empty() {
         return Vec::new();
     }

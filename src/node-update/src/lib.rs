@@ -10,6 +10,7 @@
 //! - [`join_kubeconfig`]: the file by which a node joins its cluster
 //! - [`late`]: what others wrote in `/etc` after a deployment was made from another
 //! - [`mod@one_line`]: texts of others, as part of a reason
+//! - [`paths`]: where a configuration may write, and what only an image brings
 //! - [`phase`]: the node's state machine
 //! - [`pins`]: images that a node pulls ahead and keeps
 //! - [`plan`]: an update as data
@@ -32,7 +33,7 @@ pub mod join_kubeconfig;
 mod kubelet;
 pub mod late;
 pub mod one_line;
-mod paths;
+pub mod paths;
 pub mod phase;
 pub mod pins;
 pub mod plan;

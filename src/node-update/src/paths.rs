@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use crate::desired::{Desired, DesiredFile, DesiredUnit};
-use crate::early::is_dropin;
 use crate::rejection::{Member, Rejection};
 use crate::well_known::{
-    FORCE_FILE, GUARD_UNIT, REBOOT_UNIT, RECORD_CONFIG, RECORD_IMAGE, STATE, UNITS, VERIFY_UNIT,
+    FORCE_FILE, GUARD_DROPIN, GUARD_UNIT, REBOOT_UNIT, RECORD_CONFIG, RECORD_IMAGE, STATE, UNITS,
+    VERIFY_UNIT,
 };
 
 /// Directories that a configuration may write into: what a deployment keeps of its own, and what
@@ -22,16 +22,21 @@ const WRITABLE: [&str; 8] = [
     "/mnt",
 ];
 
+/// What only an image brings, and the way to such an image.
+const PART_OF_IMAGE: &str =
+    "is read-only: it is part of the OS image; a MachineOSConfig builds it into the pool's image";
+
 /// Directories that a configuration may not write into, and why.
-const CLOSED: [(&str, &str); 16] = [
+const CLOSED: [(&str, &str); 17] = [
     (STATE, "belongs to Slipway"),
     (RECORD_CONFIG, "belongs to Slipway"),
     (RECORD_IMAGE, "belongs to Slipway"),
-    ("/usr", "is read-only: it is part of the OS image"),
-    ("/bin", "is read-only: it is part of the OS image"),
-    ("/sbin", "is read-only: it is part of the OS image"),
-    ("/lib", "is read-only: it is part of the OS image"),
-    ("/lib64", "is read-only: it is part of the OS image"),
+    ("/usr", PART_OF_IMAGE),
+    ("/usr/etc", "belongs to OSTree"),
+    ("/bin", PART_OF_IMAGE),
+    ("/sbin", PART_OF_IMAGE),
+    ("/lib", PART_OF_IMAGE),
+    ("/lib64", PART_OF_IMAGE),
     ("/boot", "belongs to the boot loader"),
     ("/sysroot", "belongs to OSTree"),
     ("/ostree", "belongs to OSTree"),
@@ -44,7 +49,11 @@ const CLOSED: [(&str, &str); 16] = [
 
 /// Directories that are links to others on every OS whose deployments these are: one file must not
 /// have two names. On a host its own links count, which the rehearsal follows.
-const LINKS: [(&str, &str); 9] = [
+const LINKS: [(&str, &str); 13] = [
+    ("/bin", "/usr/bin"),
+    ("/sbin", "/usr/sbin"),
+    ("/lib", "/usr/lib"),
+    ("/lib64", "/usr/lib64"),
     ("/var/run", "/run"),
     ("/var/lock", "/run/lock"),
     ("/home", "/var/home"),
@@ -58,6 +67,9 @@ const LINKS: [(&str, &str); 9] = [
 
 /// Units that watch over updates; a configuration that changed them could not be reverted.
 const OWN_UNITS: [&str; 3] = [GUARD_UNIT, VERIFY_UNIT, REBOOT_UNIT];
+
+/// Where the OS has its units.
+const UNITS_OF_OS: &str = "/usr/lib/systemd/system";
 
 /// CA that signs what the API server shows the kubelets.
 pub(crate) const KUBELET_CA: &str = "/etc/kubernetes/kubelet-ca.crt";
@@ -100,6 +112,35 @@ fn real(path: &str) -> (String, Option<(&'static str, &'static str)>) {
     (path.to_owned(), None)
 }
 
+/// Where a file of a configuration is in the OS image; none of one that is no part of it.
+pub fn in_image(path: &str) -> Option<String> {
+    belongs_to_image(path).then(|| real(path).0)
+}
+
+/// Whether a file of a configuration is part of the OS image: below `/usr` but not `/usr/local`, or
+/// below a link to it.
+///
+/// Shape: `path` is absolute and clean. What only OSTree writes (`/usr/etc`) is no file of a
+/// configuration, nor is a directory itself.
+/// Source: `docs/reference/daemon.md`, "Image mode".
+pub fn belongs_to_image(path: &str) -> bool {
+    const BESIDE: [&str; 2] = ["/usr/local", "/usr/etc"];
+    let (real, _) = real(path);
+    real.starts_with("/usr/")
+        && !BESIDE.iter().any(|beside| is_within(&real, beside))
+        && !CLOSED.iter().any(|(directory, _)| *directory == path)
+        && own(&real).is_none()
+}
+
+/// The unit of Slipway that a path is a part of.
+fn own(path: &str) -> Option<String> {
+    let own = OWN_UNITS
+        .iter()
+        .flat_map(|unit| [UNITS, UNITS_OF_OS].map(|directory| format!("{directory}/{unit}")));
+    own.flat_map(|file| [format!("{file}.d"), file])
+        .find(|own| is_within(path, own))
+}
+
 /// Why nothing may be written at a path, or at what the OS's links make of it.
 pub(crate) fn why_not_writable(path: &str) -> Option<String> {
     let by_name = why_not_writable_as_named(path);
@@ -112,9 +153,7 @@ pub(crate) fn why_not_writable(path: &str) -> Option<String> {
 }
 
 fn why_not_writable_as_named(path: &str) -> Option<String> {
-    let own = OWN_UNITS.map(|unit| format!("{UNITS}/{unit}"));
-    let own = own.into_iter().flat_map(|file| [format!("{file}.d"), file]);
-    if let Some(own) = own.into_iter().find(|own| is_within(path, own)) {
+    if let Some(own) = own(path) {
         return Some(format!("{own} belongs to Slipway"));
     }
     let longest = |directories: &mut dyn Iterator<Item = &'static str>| {
@@ -142,8 +181,18 @@ fn is_within(path: &str, directory: &str) -> bool {
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Why the files of a configuration, or units that are not its own, cannot be written on any host.
-pub(crate) fn rejections(desired: &Desired) -> Vec<Rejection> {
+/// Whether a path is that of a drop-in that orders a unit after the guard.
+fn is_dropin(path: &str) -> bool {
+    path.strip_prefix(UNITS)
+        .and_then(|rest| rest.rsplit_once(".d/"))
+        .is_some_and(|(_, name)| name == GUARD_DROPIN)
+}
+
+/// Why the files of a configuration, or units that are not its own, cannot be on any host.
+///
+/// Shape: `has_image` says that the target has a built image, which brings the files that belong to
+/// it.
+pub(crate) fn rejections(desired: &Desired, has_image: bool) -> Vec<Rejection> {
     let files = &desired.files;
     let mut rejections = Vec::new();
     let mut paths: BTreeMap<String, &str> = BTreeMap::new();
@@ -156,8 +205,9 @@ pub(crate) fn rejections(desired: &Desired) -> Vec<Rejection> {
     }
     let requested = files.iter().filter(|file| !file.is_own);
     for DesiredFile { path, subject, .. } in requested {
+        let is_built_in = has_image && belongs_to_image(path);
         // The force file is rejected by a rule of its own.
-        let why = why_not_writable(path).filter(|_| path != FORCE_FILE);
+        let why = why_not_writable(path).filter(|_| path != FORCE_FILE && !is_built_in);
         let why = why.or_else(|| is_dropin(path).then(|| format!("{path} belongs to Slipway")));
         if let Some(why) = why {
             rejections.push(Rejection::new(
@@ -215,13 +265,24 @@ mod tests {
         for (path, why) in [
             (
                 "/usr/bin/x",
-                "/usr is read-only: it is part of the OS image",
+                "/usr is read-only: it is part of the OS image; a MachineOSConfig builds it into the \
+                 pool's image",
             ),
             (
                 "/usr/localx",
-                "/usr is read-only: it is part of the OS image",
+                "/usr is read-only: it is part of the OS image; a MachineOSConfig builds it into the \
+                 pool's image",
             ),
-            ("/lib/x", "/lib is read-only: it is part of the OS image"),
+            (
+                "/lib/x",
+                "/lib is read-only: it is part of the OS image; a MachineOSConfig builds it into the \
+                 pool's image",
+            ),
+            ("/usr/etc/x", "/usr/etc belongs to OSTree"),
+            (
+                "/usr/lib/systemd/system/slipway-guard.service",
+                "/usr/lib/systemd/system/slipway-guard.service belongs to Slipway",
+            ),
             ("/boot/x", "/boot belongs to the boot loader"),
             (
                 "/etc/systemd/system/slipway-verify.service.d/x.conf",
@@ -253,6 +314,38 @@ mod tests {
             ),
         ] {
             assert_eq!(why_not_writable(path).as_deref(), Some(why), "{path}");
+        }
+    }
+
+    #[test]
+    fn what_an_image_brings_is_below_usr_or_a_link_to_it() {
+        for (path, belongs) in [
+            ("/usr/bin/x", true),
+            ("/usr/lib/systemd/system/x.service.d/1.conf", true),
+            ("/usr/localx", true),
+            ("/bin/x", true),
+            ("/sbin/x", true),
+            ("/lib/modules-load.d/x.conf", true),
+            ("/lib64/x.so", true),
+            ("/usr/local/bin/x", false),
+            ("/usr/etc/x", false),
+            (
+                "/usr/lib/systemd/system/slipway-guard.service.d/x.conf",
+                false,
+            ),
+            ("/lib/systemd/system/slipway-guard.service.d/x.conf", false),
+            ("/etc/x", false),
+            ("/var/x", false),
+            ("/opt/x", false),
+            ("/boot/x", false),
+            ("/library/x", false),
+            ("/usr", false),
+            ("/lib64", false),
+            ("/usr/local", false),
+        ] {
+            assert_eq!(belongs_to_image(path), belongs, "{path}");
+            // Nothing that an image brings is written on a host.
+            assert!(!belongs || why_not_writable(path).is_some(), "{path}");
         }
     }
 

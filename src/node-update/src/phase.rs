@@ -13,8 +13,6 @@
 //! - [`step`]: a transition
 //! - [`failures`]: what failed on the way
 
-use std::fmt;
-
 use crate::plan::Target;
 use api::machineconfiguration::PhaseName;
 
@@ -192,14 +190,5 @@ impl Machine {
         let (phase, commands) = table::next(self.phase.clone(), event, &facts)?;
         *self = Self { facts, phase };
         Ok(commands)
-    }
-}
-
-impl fmt::Display for Target {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.image {
-            Some(image) => write!(f, "{} / Image: {image}", self.config),
-            None => f.write_str(&self.config),
-        }
     }
 }

@@ -17,6 +17,7 @@ use sha2::{Digest as _, Sha256};
 
 pub use self::entry::{Attribute, AttributeName, Attributes, LinkTarget};
 pub use self::expectation::Expectation;
+pub use api::machineconfiguration::Target;
 
 /// Version of the stored form. A reader refuses any other.
 pub const SCHEMA: u32 = 1;
@@ -24,20 +25,6 @@ pub const SCHEMA: u32 = 1;
 /// Where files of container units lie: systemd's generator makes services of them when it reads its
 /// units.
 pub const QUADLETS: &str = "/etc/containers/systemd/";
-
-/// What a node is assigned: the pair of its `desiredConfig` and `desiredImage` annotations.
-///
-/// Shape: `config` is a rendered MachineConfig's name; `image` the pull spec of the layered OS
-/// image, absent where the node is not layered (the OS is then what the configuration's
-/// `spec.osImageURL` names; it shows in [`Deploy::image`]).
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Target {
-    /// Name of the rendered MachineConfig.
-    pub config: String,
-    /// Pull spec of the layered OS image, without transport.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub image: Option<String>,
-}
 
 /// Name of one attempt to reach a target; unique on a host. Lower-case letters, digits and `-`: it
 /// names directories and units.

@@ -93,7 +93,9 @@ pub fn plan(request: &Request<'_>) -> Result<Outcome, Rejections> {
     let changes = diff(old, new);
     let before = decode_old(old);
     let (after, undecodable) = decode(new);
-    let mut rejections = reconcile::rejections_of(old, new, (&before, &after), request.exempt);
+    let has_image = request.to.target.image.is_some();
+    let pair = (&before, &after);
+    let mut rejections = reconcile::rejections_of(old, new, pair, request.exempt, has_image);
     // The comparison has rejected a source that is no `data:` URL already.
     let is_new = |rejected: &Rejection| {
         !rejections

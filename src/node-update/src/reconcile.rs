@@ -24,18 +24,27 @@ pub struct Exempt {
     pub raid: bool,
 }
 
-/// Why `new` cannot follow `old`; empty when it can.
+/// Why `new` cannot follow `old` on a host without a built image; empty when it can.
 pub fn rejections(old: &Spec, new: &Spec, exempt: Exempt) -> Vec<Rejection> {
     let held = decode_old(old);
-    rejections_of(old, new, (&held, &decode(new).0), exempt)
+    rejections_of(old, new, (&held, &decode(new).0), exempt, false)
 }
 
-/// [`rejections`], where both were decoded already: what `old` held, and what `new` wants.
+/// The same in image mode: the image that is built for `new` brings the files that belong to it.
+pub fn rejections_in_image_mode(old: &Spec, new: &Spec, exempt: Exempt) -> Vec<Rejection> {
+    let held = decode_old(old);
+    rejections_of(old, new, (&held, &decode(new).0), exempt, true)
+}
+
+/// Both, where `old` and `new` were decoded already: what `old` held, and what `new` wants.
+///
+/// Shape: `has_image` says that the target has a built image.
 pub(crate) fn rejections_of(
     old: &Spec,
     new: &Spec,
     (held, desired): (&Desired, &Desired),
     exempt: Exempt,
+    has_image: bool,
 ) -> Vec<Rejection> {
     let (before, after) = (&old.ignition, &new.ignition);
     let mut rejections = Vec::new();
@@ -48,7 +57,7 @@ pub(crate) fn rejections_of(
     }
     storage(before, after, exempt, &mut rejections);
     files(after, &mut rejections);
-    rejections.extend(paths::rejections(desired));
+    rejections.extend(paths::rejections(desired, has_image));
     rejections.extend(pull::rejections(held, desired));
     rejections.extend(early::rejections(held, desired));
     rejections.extend(kubelet::rejections(held, desired));

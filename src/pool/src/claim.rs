@@ -14,16 +14,17 @@ use crate::policy::StepSeen;
 
 /// The claim in a pool's annotation [`annotation::ROUND`].
 ///
-/// Shape: JSON, `{"target": "rendered-…", "nodes": {"<name>": "<resourceVersion>"}}`, and where a
+/// Shape: JSON, `{"target": "rendered-…", "nodes": {"<name>": "<resourceVersion>"}}`, where a
+/// target is one as text ([`Target`](api::machineconfiguration::Target)); and where a
 /// rollout was reverted `"rejected": {"<pool>": "rendered-…"}`; where a step of a policy works,
 /// `"seen": {"<pool>": {"config": "rendered-…", "step": 0, "since": "<RFC 3339>"}}`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoundClaim {
-    /// Configuration that the nodes are assigned.
+    /// What the nodes are assigned.
     pub target: String,
     /// The nodes, each with the version of the object that the decision read.
     pub nodes: BTreeMap<String, String>,
-    /// Configurations of which the rollout was halted and is reverted, by pool. It outlives the
+    /// Targets of which the rollout was halted and is reverted, by pool. It outlives the
     /// failures, which end when their nodes return.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub rejected: BTreeMap<String, String>,

@@ -2,10 +2,11 @@
 
 use api::machineconfiguration::node_status::{FailedIn, Reading};
 use api::machineconfiguration::{
-    MachineConfigPool, NodeState, NodeStatus, PhaseName, PinList, annotation,
+    MachineConfigPool, NodeState, NodeStatus, PhaseName, PinList, Target, annotation,
 };
 use serde_json::{Value, json};
 
+use crate::image::{PoolImage, PoolImageState};
 use crate::node::{NodeView, Unready};
 use crate::policy::RolloutPolicy;
 use crate::rollout::{RolloutDecision, decide};
@@ -18,6 +19,16 @@ pub(crate) const OLD: &str = "rendered-worker-1";
 
 /// What the pool's nodes are to reach.
 pub(crate) const NEW: &str = "rendered-worker-2";
+
+/// A target, given as text.
+pub(crate) fn target(text: &str) -> Target {
+    Target::parse(text).unwrap()
+}
+
+/// A target as an annotation names it.
+pub(crate) fn named_target(text: &str) -> Reading<Target> {
+    Reading::Known(target(text))
+}
 
 pub(crate) fn parse_node(node: Value) -> NodeView {
     NodeView::parse(serde_json::from_value(node).unwrap())
@@ -50,19 +61,27 @@ pub(crate) fn roles(name: &str, roles: &[&str]) -> NodeView {
 }
 
 impl NodeView {
-    /// Assigned a configuration, its daemon at work.
-    pub(crate) fn working(mut self, desired: &str) -> Self {
-        self.status.desired_config = Some(desired.to_owned());
-        self.status.state = Some(Reading::Known(NodeState::Working));
+    /// Assigned a target, given as text.
+    fn assigned(mut self, desired: &str) -> Self {
+        let target = target(desired);
+        self.status.desired_config = Some(target.config);
+        self.status.desired_image = target.image;
         self
     }
 
-    /// Assigned a configuration that failed on it; in service on what it ran before.
-    pub(crate) fn failing(mut self, desired: &str) -> Self {
-        self.status.desired_config = Some(desired.to_owned());
-        self.status.state = Some(Reading::Known(NodeState::Degraded));
-        "it broke".clone_into(&mut self.status.reason);
-        self
+    /// Assigned a target, its daemon at work.
+    pub(crate) fn working(self, desired: &str) -> Self {
+        let mut this = self.assigned(desired);
+        this.status.state = Some(Reading::Known(NodeState::Working));
+        this
+    }
+
+    /// Assigned a target that failed on it; in service on what it ran before.
+    pub(crate) fn failing(self, desired: &str) -> Self {
+        let mut this = self.assigned(desired);
+        this.status.state = Some(Reading::Known(NodeState::Degraded));
+        "it broke".clone_into(&mut this.status.reason);
+        this
     }
 
     /// The same, after the configuration was applied.
@@ -70,15 +89,20 @@ impl NodeView {
         self.failing(desired).reporting(|status| {
             status.failed_in = Some(Reading::Known(FailedIn {
                 phase: PhaseName::Held,
-                config: desired.to_owned(),
+                target: target(desired),
             }));
         })
     }
 
-    /// Done on a configuration.
-    pub(crate) fn done(mut self, config: &str) -> Self {
-        self.status.current_config = Some(config.to_owned());
-        self.status.desired_config = Some(config.to_owned());
+    /// Done on a target.
+    pub(crate) fn done(mut self, current: &str) -> Self {
+        self = self.assigned(current);
+        self.status
+            .current_config
+            .clone_from(&self.status.desired_config);
+        self.status
+            .current_image
+            .clone_from(&self.status.desired_image);
         self.status.state = Some(Reading::Known(NodeState::Done));
         self
     }
@@ -159,6 +183,16 @@ pub(crate) fn worker(max: i64, spec: Value) -> PoolView {
     PoolView {
         policy: Some(policy(spec)),
         ..pool("worker", json!({ "maxUnavailable": max }))
+    }
+}
+
+/// The image of a pool, while this build of it runs.
+pub(crate) fn building(build: &str) -> PoolImage {
+    PoolImage {
+        config: "worker".to_owned(),
+        state: PoolImageState::Building {
+            build: build.to_owned(),
+        },
     }
 }
 

@@ -4,15 +4,14 @@ use std::fmt;
 
 use api::machineconfiguration::machine_config_pool::PoolConditionReason;
 
+use crate::image::PoolImage;
+
 /// Why no node of a pool is assigned anything, though the pool's own fields allow it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Hold {
-    /// An object has OS images built for the pool. A node that was assigned a configuration would
-    /// lose its image.
-    ImageMode {
-        /// Kind and name of the object.
-        object: String,
-    },
+    /// The pool's own OS image is not built. A node that was assigned a configuration without it
+    /// would lose the one that it has.
+    Image(PoolImage),
     /// The pool's configuration is not what was rendered. Nodes would get what another program
     /// wrote.
     ConfigChanged { config: String },
@@ -29,7 +28,7 @@ impl Hold {
     /// The reason of the pool's condition.
     pub const fn reason(&self) -> PoolConditionReason {
         match self {
-            Self::ImageMode { .. } => PoolConditionReason::ImageMode,
+            Self::Image(_) => PoolConditionReason::ImageMode,
             Self::ConfigChanged { .. } => PoolConditionReason::RenderedConfigChanged,
             Self::MissingBase => PoolConditionReason::MissingBase,
             Self::InvalidPolicy { .. } => PoolConditionReason::InvalidRolloutPolicy,
@@ -40,10 +39,7 @@ impl Hold {
 impl fmt::Display for Hold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::ImageMode { object } => write!(
-                f,
-                "{object} puts the pool in image mode, which is not implemented: nodes keep their image and configuration"
-            ),
+            Self::Image(image) => write!(f, "the pool's OS image is not built: {image}"),
             Self::ConfigChanged { config } => write!(
                 f,
                 "MachineConfig {config} is not what was rendered: its content does not match its name, and no node is assigned it. Delete it to have it rendered again"

@@ -13,11 +13,12 @@
 //! - [`recurrence`]: windows that recur each week
 //! - [`claim`]: assignments that were claimed and may not be visible on their nodes yet
 //! - [`hold`]: what keeps a pool from being assigned anything
-//! - [`unhandled`]: what a pool asks for that nothing here does
+//! - [`image`]: the OS image of a pool in image mode, and how far it is
 //! - [`pinned_sets`]: pinned image sets that a pool selects
 //! - [`pins`]: which nodes are assigned them now, and how far each is
 //! - [`list`]: names in sentences
 //! - [`rollout`]: which nodes are assigned now, and why the others are not
+//! - [`previous`]: what nodes had before
 //! - [`rehearsal`]: which node rehearses what is no target of the pool
 //! - [`mod@write`]: what to change on a Node
 //! - [`status`]: counters and conditions
@@ -28,17 +29,18 @@ mod finding;
 #[cfg(test)]
 mod fixture;
 pub mod hold;
+pub mod image;
 pub mod list;
 pub mod membership;
 pub mod node;
 pub mod pinned_sets;
 pub mod pins;
 pub mod policy;
+pub mod previous;
 pub mod recurrence;
 pub mod rehearsal;
 pub mod rollout;
 pub mod selector;
 pub mod status;
-pub mod unhandled;
 pub mod view;
 pub mod write;

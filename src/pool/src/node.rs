@@ -40,7 +40,7 @@ pub struct NodeView {
     pub first_config: Option<String>,
     /// Why it cannot take work; empty when it is ready.
     pub unready: Vec<Unready>,
-    /// Configuration for which it could not be drained within the limit.
+    /// What it could not be drained for within the limit, as the annotation says it.
     pub quarantined: Option<String>,
     /// The certificates that the controller announced on it.
     pub certificates: Option<String>,

@@ -25,6 +25,7 @@ use std::fmt;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
+use api::machineconfiguration::Target;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::budget::percentage;
@@ -209,7 +210,7 @@ impl RolloutPolicy {
     /// What each node waits for by this policy. `seen` is the step that a controller saw work last.
     pub(crate) fn gate(
         &self,
-        target: &str,
+        target: &Target,
         members: &[&NodeView],
         facts: &PolicyFacts,
         seen: Option<&StepSeen>,
@@ -296,7 +297,7 @@ impl RolloutPolicy {
     /// All members, each in its step; no other node waits for those of the last step.
     fn steps<'a>(
         &self,
-        target: &str,
+        target: &Target,
         members: &[&'a NodeView],
         facts: &PolicyFacts,
     ) -> Vec<Step<'a>> {

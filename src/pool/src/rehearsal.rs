@@ -10,14 +10,17 @@ use crate::view::PoolView;
 /// A pool whose nodes do not fetch before their turn rehearses nothing.
 pub fn rehearser<'a>(pool: &PoolView, members: &[&'a NodeView]) -> Option<&'a str> {
     let rehearsal = pool.rehearsal.as_ref()?;
-    let target = pool.target.as_deref()?;
+    let target = pool.target.as_ref()?;
     if pool.is_deleted || !pool.prefetches {
         return None;
     }
     let is_resting = |node: &&&NodeView| {
         node.is_ready() && node.status.is_done() && node.status.is_assigned_to(target)
     };
-    let has_begun = |node: &&&NodeView| node.status.next_config.as_ref() == Some(&rehearsal.config);
+    let has_begun = |node: &&&NodeView| {
+        let next = node.status.next_target();
+        next.is_some_and(|next| next.config == rehearsal.config)
+    };
     let mut resting = members.iter().filter(is_resting);
     let mut begun = members.iter().filter(is_resting).filter(has_begun);
     let node = begun.next().or_else(|| resting.next())?;
@@ -29,7 +32,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::fixture::{NEW, node, parse_pool, pool_object};
+    use crate::fixture::{NEW, named_target, node, parse_pool, pool_object};
     use crate::node::Unready;
     use crate::write::{ClusterFacts, NodeWrite};
 
@@ -48,7 +51,7 @@ mod tests {
     #[test]
     fn the_first_node_at_rest_rehearses_and_goes_on() {
         let named =
-            |node: NodeView| node.reporting(|status| status.next_config = Some(CONFIG.to_owned()));
+            |node: NodeView| node.reporting(|status| status.next = Some(named_target(CONFIG)));
         let resting = |name: &str| node(name).done(NEW);
         let old = node("a");
         let working = node("b").working(NEW);
@@ -87,7 +90,7 @@ mod tests {
         }
         assert_eq!(next(&pool, &resting), Some(Some(CONFIG.to_owned())));
         assert_eq!(next(&pool, &node("e").done(NEW)), None);
-        let named = resting.reporting(|status| status.next_config = Some(CONFIG.to_owned()));
+        let named = resting.reporting(|status| status.next = Some(named_target(CONFIG)));
         assert_eq!(next(&pool, &named), None);
         pool.rehearsal = None;
         assert_eq!(next(&pool, &named), Some(None));

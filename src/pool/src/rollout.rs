@@ -7,6 +7,7 @@ mod reason;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use api::machineconfiguration::Target;
 use jiff::Timestamp;
 
 use self::assigning::{AssignmentRules, assign};
@@ -34,9 +35,8 @@ pub struct RolloutDecision {
     /// Nodes that are given up now, because their drain takes too long: they get back what they
     /// run, and stay cordoned.
     pub quarantines: Vec<GivenUp>,
-    /// The configuration that assignments are of: the pool's, or the one before where that is
-    /// reverted.
-    pub goal: Option<String>,
+    /// What assignments are of: the pool's target, or the one before where that is reverted.
+    pub goal: Option<Target>,
     /// Why each other node is not assigned, by name.
     pub not_assigned: BTreeMap<String, NotAssigned>,
     /// When the decision may change by time alone.
@@ -125,9 +125,9 @@ pub fn decide_beside(
         names.sort_unstable();
         names
     };
-    let target = pool.target.as_deref();
-    let has_failed_on = |node: &NodeView, config: Option<&str>| {
-        node.status.is_failing() && config.is_some_and(|config| node.status.is_assigned_to(config))
+    let target = pool.target.as_ref();
+    let has_failed_on = |node: &NodeView, target: Option<&Target>| {
+        node.status.is_failing() && target.is_some_and(|target| node.status.is_assigned_to(target))
     };
     let peer_names: BTreeSet<&str> = peers.iter().map(|node| node.name.as_str()).collect();
     let mut decision = RolloutDecision {
@@ -155,7 +155,7 @@ pub fn decide_beside(
     if let Some(returns_to) = returns_to {
         decision.failed =
             names(&|node| has_failed_on(node, target) || has_failed_on(node, Some(returns_to)));
-        decision.goal = Some(returns_to.to_owned());
+        decision.goal = Some(returns_to.clone());
     }
     // A peer has another target, and may try it again as well.
     let may_retry = |node: &NodeView| {
@@ -320,7 +320,7 @@ impl RolloutDecision {
         let mut rejected = pool.claim.rejected.clone();
         match &pool.target {
             Some(target) if self.goal.as_ref() != Some(target) => {
-                rejected.insert(pool.name.clone(), target.clone());
+                rejected.insert(pool.name.clone(), target.to_string());
             }
             _ => {
                 rejected.remove(&pool.name);
@@ -330,7 +330,11 @@ impl RolloutDecision {
         seen.remove(&pool.name);
         seen.extend(self.seen.clone().map(|seen| (pool.name.clone(), seen)));
         RoundClaim {
-            target: self.goal.clone().unwrap_or_default(),
+            target: self
+                .goal
+                .as_ref()
+                .map(ToString::to_string)
+                .unwrap_or_default(),
             nodes: kept.chain(assigned).chain(given_up).collect(),
             rejected,
             seen,

@@ -10,11 +10,12 @@ use api::condition::{self, ConditionStatus};
 use api::machineconfiguration::machine_config_pool::{
     CertificateExpiry, MachineConfigPoolStatus, PoolConditionReason, PoolConditionType,
 };
-use api::machineconfiguration::{MachineConfigPool, PinList};
+use api::machineconfiguration::{MachineConfigPool, PinList, Target};
 use jiff::Timestamp;
 
 use crate::finding::Finding;
 use crate::hold::Hold;
+use crate::image::PoolImage;
 use crate::list::list;
 use crate::membership::Conflict;
 use crate::node::NodeView;
@@ -25,6 +26,9 @@ use crate::view::PoolView;
 
 /// Bytes of one condition message, so that it stays readable and the pool's object small.
 const MESSAGE_BYTES: usize = 16 << 10;
+
+/// What the message of `Updated` begins with; what all nodes run follows.
+pub const UPDATED_WITH: &str = "All nodes are updated with ";
 
 /// How a rendering of a pool's configuration ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,8 +52,8 @@ pub struct StatusInput<'a> {
     pub rendering: Option<RenderResult>,
     /// What the rendering waits for, if it waits.
     pub render_waits: Option<&'a str>,
-    /// What the pool asks for and nothing does, as [`unhandled`](crate::unhandled::unhandled)
-    /// names it.
+    /// Fields of the pool that nothing follows, as [`unhandled`](crate::view::unhandled) names
+    /// them.
     pub unhandled: &'a [String],
     /// The pinned image sets that the pool selects, or why that is not determined; `None` leaves
     /// the counters of its nodes as they are.
@@ -80,9 +84,7 @@ pub fn status(input: StatusInput<'_>) -> MachineConfigPoolStatus {
         now,
     } = input;
     let mut status = pool.status.clone().unwrap_or_default();
-    let target = view.target.as_deref();
-    let is_updated =
-        |node: &&&NodeView| target.is_some_and(|target| node.status.is_updated(target));
+    let is_updated = |node: &&&NodeView| view.is_reached_by(node);
     status.observed_generation = view.generation;
     status.machine_count = count(members.len());
     status.updated_machine_count = count(members.iter().filter(is_updated).count());
@@ -108,23 +110,31 @@ pub fn status(input: StatusInput<'_>) -> MachineConfigPoolStatus {
         status.cert_expirys = certificates;
     }
 
-    let is_finished = target.is_some()
+    let is_finished = view.target.is_some()
+        && !view.waits_for_image()
         && status.updated_machine_count == status.machine_count
         && status.ready_machine_count == status.machine_count
         && status.unavailable_machine_count == 0;
     if is_finished {
         status.configuration = pool.spec.configuration.clone();
     }
-    for finding in progress(view, is_finished) {
+    let render_degraded = rendering.map(|rendering| render_degraded(rendering).at(now));
+    let rendered = render_degraded
+        .as_ref()
+        .or_else(|| status.condition(&PoolConditionType::RenderDegraded));
+    let is_rendered = rendered.is_none_or(|it| it.status != ConditionStatus::True);
+    let is_stopped = decision.is_halted() || !is_rendered;
+    for finding in progress(view, is_finished, is_stopped) {
         condition::set(&mut status.conditions, finding.at(now));
     }
-    if let Some(rendering) = rendering {
-        condition::set(&mut status.conditions, render_degraded(rendering).at(now));
+    if let Some(condition) = render_degraded {
+        condition::set(&mut status.conditions, condition);
     }
     condition::set(&mut status.conditions, node_degraded(members).at(now));
     let rollout = rollout_degraded(view, decision, conflicts);
     condition::set(&mut status.conditions, rollout.at(now));
-    if let Some(finding) = left_over_build(view, &status) {
+    let image = view.image.as_ref().map(PoolImage::degraded);
+    if let Some(finding) = image.or_else(|| left_over_build(&status)) {
         condition::set(&mut status.conditions, finding.at(now));
     }
     let degraded = degraded(&status);
@@ -161,25 +171,45 @@ fn count(nodes: usize) -> i32 {
     i32::try_from(nodes).unwrap_or(i32::MAX)
 }
 
-fn progress(view: &PoolView, is_finished: bool) -> [Finding; 2] {
+fn progress(view: &PoolView, is_finished: bool, is_stopped: bool) -> [Finding; 2] {
     use PoolConditionReason::Unset;
     use PoolConditionType::{Updated, Updating};
     let Some(target) = &view.target else {
         let message = "Pool has no rendered MachineConfig yet".to_owned();
         return [Finding::no(Updated), Finding::not(Updating, message)];
     };
+    let goal = named(target);
     if is_finished {
-        let message = format!("All nodes are updated with MachineConfig {target}");
-        [Finding::yes(Updated, Unset, message), Finding::no(Updating)]
-    } else if let Some(hold) = &view.hold {
+        let message = format!("{UPDATED_WITH}{goal}");
+        return [Finding::yes(Updated, Unset, message), Finding::no(Updating)];
+    }
+    if let Some(image) = &view.image {
+        let updating = if is_stopped && !view.is_paused && !image.has_stopped() {
+            let message = "Pool update paused due to degraded condition".to_owned();
+            Finding::not(Updating, message)
+        } else {
+            image.updating(view.is_paused)
+        };
+        return [Finding::no(Updated), updating];
+    }
+    if let Some(hold) = &view.hold {
         let message = format!("Pool update stopped: {hold}");
         [Finding::no(Updated), Finding::not(Updating, message)]
     } else if view.is_paused {
-        let message = format!("Pool is paused; will not update to MachineConfig {target}");
+        let message = format!("Pool is paused; will not update to {goal}");
         [Finding::no(Updated), Finding::not(Updating, message)]
     } else {
-        let message = format!("All nodes are updating to MachineConfig {target}");
+        let message = format!("All nodes are updating to {goal}");
         [Finding::no(Updated), Finding::yes(Updating, Unset, message)]
+    }
+}
+
+/// A target, as clients know it.
+fn named(target: &Target) -> String {
+    let config = &target.config;
+    match &target.image {
+        Some(image) => format!("MachineConfig {config} / Image {image}"),
+        None => format!("MachineConfig {config}"),
     }
 }
 
@@ -231,7 +261,10 @@ fn rollout_degraded(
         let why = "spec.nodeSelector selects all nodes; a non-empty selector is required";
         found.push((PoolConditionReason::SelectingAll, why.to_owned()));
     }
-    if let Some(hold) = &view.hold {
+    // What becomes of an image is said by `ImageBuildDegraded`.
+    if let Some(hold) = &view.hold
+        && !matches!(hold, Hold::Image(_))
+    {
         found.push((hold.reason(), hold.to_string()));
     }
     if let Err(refusal) = &decision.budget {
@@ -241,14 +274,15 @@ fn rollout_degraded(
         ));
     }
     if decision.is_halted() {
-        let target = view.target.as_deref().unwrap_or_default();
+        let target = view.target.as_ref().map(named).unwrap_or_default();
         let failed = list(&decision.failed, ", ");
-        let mut why = format!("rollout of MachineConfig {target} is halted after failures");
+        let mut why = format!("rollout of {target} is halted after failures");
         if !failed.is_empty() {
             why = format!("{why} on {failed}");
         }
-        if let Some(goal) = decision.goal.as_deref().filter(|goal| *goal != target) {
-            why = format!("{why}; its nodes return to MachineConfig {goal}");
+        let goal = decision.goal.as_ref();
+        if let Some(goal) = goal.filter(|goal| view.target.as_ref() != Some(*goal)) {
+            why = format!("{why}; its nodes return to {}", named(goal));
         }
         found.push((PoolConditionReason::RolloutHalted, why));
     }
@@ -281,10 +315,9 @@ fn unsupported(unhandled: &[String]) -> Finding {
 /// A failed build of an image that no object asks for any more degrades no pool.
 ///
 /// Source: reason and message are those of upstream's node controller.
-fn left_over_build(view: &PoolView, status: &MachineConfigPoolStatus) -> Option<Finding> {
+fn left_over_build(status: &MachineConfigPoolStatus) -> Option<Finding> {
     let build = status.condition(&PoolConditionType::ImageBuildDegraded)?;
-    let is_built = matches!(view.hold, Some(Hold::ImageMode { .. }));
-    (build.status == ConditionStatus::True && !is_built).then(|| {
+    (build.status == ConditionStatus::True).then(|| {
         Finding::cleared(
             PoolConditionType::ImageBuildDegraded,
             PoolConditionReason::NoLayeredObjects,

@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 
 use api::IntOrString;
-use api::machineconfiguration::{MachineConfigPool, annotation};
+use api::machineconfiguration::{MachineConfigPool, Target, annotation};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 use crate::budget::budget;
 use crate::claim::RoundClaim;
 use crate::hold::Hold;
+use crate::image::{PoolImage, PoolImageState};
+use crate::node::NodeView;
 use crate::pins::PinRound;
 use crate::policy::{PolicyFacts, RolloutPolicy};
 use crate::selector::{InvalidSelector, Selector};
@@ -29,8 +31,11 @@ pub struct PoolView {
     pub is_deleted: bool,
     /// Whether no node may be assigned a new configuration.
     pub is_paused: bool,
-    /// The rendered configuration that nodes are to reach; none before the first rendering.
-    pub target: Option<String>,
+    /// What nodes are to reach: the rendered configuration, none before the first rendering. The
+    /// image with it is set by who knows the objects beside the pool, as `hold` is.
+    pub target: Option<Target>,
+    /// How far the pool's own OS image is, if it is in image mode. Set as `hold` is.
+    pub image: Option<PoolImage>,
     /// Budget as written.
     pub max_unavailable: Option<IntOrString>,
     /// Nodes of the pool.
@@ -53,8 +58,8 @@ pub struct PoolView {
     pub policy: Option<RolloutPolicy>,
     /// What that policy asks for. Set as `policy` is.
     pub facts: PolicyFacts,
-    /// The rendered configuration that all its nodes had last.
-    pub previous: Option<String>,
+    /// What all its nodes had last. The image with it is set by who knows the nodes.
+    pub previous: Option<Target>,
     /// The node that the deciding controller runs on, if its options name it. Set as `hold` is.
     pub leader: Option<String>,
     /// Its pinned image sets, and the nodes that are assigned them now; without it nodes keep what
@@ -82,7 +87,8 @@ impl PoolView {
             generation: metadata.generation,
             is_deleted: metadata.deletion_timestamp.is_some(),
             is_paused: spec.paused,
-            target: spec.configuration.name().map(ToOwned::to_owned),
+            target: spec.configuration.name().map(Target::of_config),
+            image: None,
             max_unavailable: spec.max_unavailable.clone(),
             node_selector: Selector::parse("spec.nodeSelector", spec.node_selector.as_ref()),
             prefetches: metadata
@@ -112,10 +118,60 @@ impl PoolView {
                 .status
                 .as_ref()
                 .and_then(|status| status.configuration.name())
-                .map(ToOwned::to_owned),
+                .map(Target::of_config),
             leader: None,
             pins: None,
         }
+    }
+
+    /// Name of the rendered configuration that nodes are to reach.
+    pub fn target_config(&self) -> Option<&str> {
+        self.target.as_ref().map(|target| target.config.as_str())
+    }
+
+    /// Puts the pool in image mode: its nodes get the image with their configuration, and nothing
+    /// until it is built.
+    pub fn follow_image(&mut self, image: PoolImage) {
+        if let Some(target) = &mut self.target {
+            target.image = image.image().map(ToOwned::to_owned);
+        }
+        if image.image().is_none() {
+            self.hold.get_or_insert_with(|| Hold::Image(image.clone()));
+        }
+        self.image = Some(image);
+    }
+
+    /// Whether its nodes are to get an image that is not built: none of them has it, whatever it
+    /// runs.
+    pub(crate) fn waits_for_image(&self) -> bool {
+        self.image
+            .as_ref()
+            .is_some_and(|image| image.image().is_none())
+    }
+
+    /// Whether a node runs what the pool's nodes are to reach, verified.
+    pub fn is_reached_by(&self, node: &NodeView) -> bool {
+        let target = self.target.as_ref().filter(|_| !self.waits_for_image());
+        target.is_some_and(|target| node.status.is_updated(target))
+    }
+
+    /// Takes over what was set of the same pool as it was read before: the pool does not say it.
+    pub fn take_surroundings(&mut self, before: Self) {
+        let is_same = before.target.as_ref().map(|it| &it.config)
+            == self.target.as_ref().map(|it| &it.config);
+        if is_same {
+            self.target = before.target;
+            self.image = before.image;
+        } else if let Some(image) = before.image {
+            // Nothing says which image belongs to the other configuration.
+            self.follow_image(PoolImage {
+                config: image.config,
+                state: PoolImageState::NotBegun,
+            });
+        }
+        (self.policy, self.facts, self.previous, self.pins) =
+            (before.policy, before.facts, before.previous, before.pins);
+        self.leader = before.leader;
     }
 
     /// Whether nodes are assigned as the budget allows: the pool has a target and a valid budget,
@@ -126,18 +182,18 @@ impl PoolView {
         self.target.is_some() && goes_on
     }
 
-    /// The configuration that nodes return to, if the policy asks for that when a rollout is
-    /// halted.
-    pub(crate) fn returns_to(&self) -> Option<&str> {
+    /// What nodes return to, if the policy asks for that when a rollout is halted.
+    pub(crate) fn returns_to(&self) -> Option<&Target> {
         let returns = self.policy.as_ref().is_some_and(RolloutPolicy::returns);
-        let previous = self.previous.as_deref().filter(|_| returns);
-        previous.filter(|previous| self.target.as_deref() != Some(*previous))
+        let previous = self.previous.as_ref().filter(|_| returns);
+        previous.filter(|previous| self.target.as_ref() != Some(*previous))
     }
 
-    /// The configuration that nodes return to, if the return from the target has begun.
-    pub fn reverted(&self) -> Option<&str> {
+    /// What nodes return to, if the return from the target has begun.
+    pub fn reverted(&self) -> Option<&Target> {
         let target = self.target.as_ref()?;
-        let has_begun = self.claim.rejected.get(&self.name) == Some(target);
+        let rejected = self.claim.rejected.get(&self.name)?;
+        let has_begun = Target::parse(rejected).as_ref() == Some(target);
         self.returns_to().filter(|_| has_begun)
     }
 
@@ -147,7 +203,7 @@ impl PoolView {
     }
 
     /// Whether its selector would select the node with the labels that the selector names.
-    pub fn would_select(&self, node: &crate::node::NodeView) -> bool {
+    pub fn would_select(&self, node: &NodeView) -> bool {
         let mut labels = node.labels.clone();
         labels.extend(self.node_labels.clone());
         self.node_selector
@@ -156,11 +212,20 @@ impl PoolView {
     }
 
     /// Whether its selector selects the node.
-    pub fn selects(&self, node: &crate::node::NodeView) -> bool {
+    pub fn selects(&self, node: &NodeView) -> bool {
         self.node_selector
             .as_ref()
             .is_ok_and(|selector| selector.matches(&node.labels))
     }
+}
+
+/// The fields of a pool that nothing follows. A stream of OS images is followed where the cluster
+/// has streams.
+pub fn unhandled(pool: &MachineConfigPool, has_streams: bool) -> Vec<String> {
+    let stream = pool.spec.os_image_stream.as_ref();
+    let stream = stream.filter(|_| !has_streams);
+    let stream = stream.map(|stream| format!("spec.osImageStream {}", stream.name));
+    stream.into_iter().collect()
 }
 
 /// The labels that a selector requires: `matchLabels`, `In` with one value, and `Exists`.

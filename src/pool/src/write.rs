@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use api::machineconfiguration::label::role;
 use api::machineconfiguration::node_status::Reading;
-use api::machineconfiguration::{annotation, label};
+use api::machineconfiguration::{Target, annotation, label};
 use k8s_openapi::api::core::v1::Taint;
 use serde_json::{Map, Value, json};
 
@@ -60,12 +60,12 @@ impl NodeWrite {
     ) -> Option<Self> {
         let mut annotations = BTreeMap::new();
         if is_assigned && let Some(target) = &pool.target {
-            annotations.insert(annotation::DESIRED_CONFIG, Some(target.clone()));
+            annotations.insert(annotation::DESIRED_CONFIG, Some(target.config.clone()));
             if node.quarantined.is_some() {
                 annotations.insert(annotation::QUARANTINED, None);
             }
-            if node.status.desired_image.is_some() {
-                annotations.insert(annotation::DESIRED_IMAGE, None);
+            if node.status.desired_image != target.image {
+                annotations.insert(annotation::DESIRED_IMAGE, target.image.clone());
             }
         }
         if let Some(topology) = facts.topology
@@ -84,9 +84,10 @@ impl NodeWrite {
                 annotations.insert(annotation::NOT_PINNED, None);
             }
         }
-        let next = next_config(node, pool, is_assigned);
-        if node.status.next_config.as_deref() != next {
-            annotations.insert(annotation::NEXT_CONFIG, next.map(ToOwned::to_owned));
+        let next = next_target(node, pool, is_assigned);
+        if node.status.next != next.clone().map(Reading::Known) {
+            let next = next.as_ref().map(ToString::to_string);
+            annotations.insert(annotation::NEXT_CONFIG, next);
         }
         let policy = pool.policy.as_ref().filter(|_| next.is_some());
         let limit = policy.and_then(RolloutPolicy::prefetch_bytes_per_second);
@@ -113,13 +114,17 @@ impl NodeWrite {
 
     /// Gives up a node that cannot be drained for `target`: it gets back what it runs, and the
     /// cordon becomes one that its daemon leaves in place.
-    pub fn quarantine(node: &NodeView, target: &str) -> Self {
+    pub fn quarantine(node: &NodeView, target: &Target) -> Self {
         let current = node.status.current_config.clone();
-        let annotations = BTreeMap::from([
+        let mut annotations = BTreeMap::from([
             (annotation::DESIRED_CONFIG, current),
             (annotation::CORDONED_BY, None),
-            (annotation::QUARANTINED, Some(target.to_owned())),
+            (annotation::QUARANTINED, Some(target.to_string())),
         ]);
+        if node.status.desired_image != node.status.current_image {
+            let current = node.status.current_image.clone();
+            annotations.insert(annotation::DESIRED_IMAGE, current);
+        }
         Self {
             node: node.name.clone(),
             resource_version: node.resource_version.clone(),
@@ -137,7 +142,7 @@ impl NodeWrite {
         if node.status.desired_pins.is_some() && !is_contested {
             annotations.insert(annotation::DESIRED_PINS, None);
         }
-        if node.status.next_config.is_some() {
+        if node.status.next.is_some() {
             annotations.insert(annotation::NEXT_CONFIG, None);
         }
         if node.status.next_bytes_per_second.is_some() {
@@ -203,16 +208,20 @@ impl NodeWrite {
 }
 
 /// What a node may fetch before its turn: the target that it waits for, else what it rehearses.
-fn next_config<'a>(node: &NodeView, pool: &'a PoolView, is_assigned: bool) -> Option<&'a str> {
-    let target = pool.target.as_deref()?;
+fn next_target(node: &NodeView, pool: &PoolView, is_assigned: bool) -> Option<Target> {
+    let target = pool.target.as_ref()?;
     let waits =
         !is_assigned && node.status.current_config.is_some() && !node.status.is_assigned_to(target);
     if waits {
-        return (pool.prefetches && pool.is_rolling()).then_some(target);
+        return (pool.prefetches && pool.is_rolling()).then(|| target.clone());
     }
     let rehearsal = pool.rehearsal.as_ref()?;
     let is_here = rehearsal.node.as_ref() == Some(&node.name);
-    (is_here && !is_assigned).then_some(rehearsal.config.as_str())
+    let image = target.image.clone();
+    (is_here && !is_assigned).then(|| Target {
+        config: rehearsal.config.clone(),
+        image,
+    })
 }
 
 fn is_ours(taint: &Taint) -> bool {
@@ -276,7 +285,7 @@ fn waiting_taint(node: &NodeView, pool: &PoolView, is_assigned: bool) -> Vec<Tai
     let needs = match &pool.target {
         Some(_) if !pool.is_rolling() => false,
         // Until it has fetched the target it takes pods that have to leave it soon.
-        Some(target) if is_assigned => has && node.status.fetched.as_ref() != Some(target),
+        Some(target) if is_assigned => has && !node.status.has_fetched(target),
         Some(target) if node.status.is_assigned_to(target) => has && !node.status.is_done(),
         Some(_) => node.status.current_config.is_some(),
         None => false,

@@ -101,8 +101,9 @@ of_nodes! {
     CORDONED_BY = "slipway.dev/cordoned-by", Daemon, Status;
     /// Since when it is being drained, RFC 3339, so that a restart does not reset that clock.
     DRAIN_SINCE = "slipway.dev/drain-since", Daemon, Status;
-    /// Written by the controller: configuration for which it could not be drained within the limit
-    /// of its pool's rollout policy. While the node stays cordoned, the rollout passes it over.
+    /// Written by the controller: a [`super::Target`] for which it could not be drained within the
+    /// limit of its pool's rollout policy. While the node stays cordoned, the rollout passes it
+    /// over.
     QUARANTINED = "slipway.dev/quarantined", Other, Controller;
     /// Written by the managed upgrade operator: a [`super::DrainLease`]. While it is held, the
     /// daemon evicts no pod.
@@ -121,18 +122,18 @@ of_nodes! {
     /// Since when it is in that phase, RFC 3339.
     SINCE = "slipway.dev/since", Daemon, Status;
     /// Written by the daemon with a failed [`STATE`]: a [`super::node_status::FailedIn`], the
-    /// configuration that failed on the node and the phase in which it did.
+    /// target that failed on the node and the phase in which it did.
     FAILED_IN = "slipway.dev/failed-in", Daemon, Status;
-    /// Written by the controller while the node waits for its turn: configuration that the node may
-    /// fetch and rehearse while it works.
+    /// Written by the controller while the node waits for its turn: a [`super::Target`] that the
+    /// node may fetch and rehearse while it works.
     NEXT_CONFIG = "slipway.dev/next-config", Other, Status;
     /// Written by the controller beside [`NEXT_CONFIG`]: most bytes a second that the node fetches
     /// before its turn, in digits; absent, as many as it can.
     NEXT_BYTES_PER_SECOND = "slipway.dev/next-bytes-per-second", Other, Status;
-    /// Written by the daemon in answer to [`NEXT_CONFIG`]: configuration whose image lies ready and
-    /// whose plan was rehearsed.
+    /// Written by the daemon in answer to [`NEXT_CONFIG`]: a [`super::Target`] whose image lies
+    /// ready and whose plan was rehearsed.
     FETCHED = "slipway.dev/fetched", Daemon, Status;
-    /// Written by the daemon in answer to [`NEXT_CONFIG`]: `<config>: <cause>`, where it could not
+    /// Written by the daemon in answer to [`NEXT_CONFIG`]: `<target>: <cause>`, where it could not
     /// be fetched or rehearsed; the cause has at most 500 characters.
     NOT_FETCHED = "slipway.dev/not-fetched", Daemon, Status;
     /// Written by the controller: a [`super::PinList`], the pinned image sets that the node is to
@@ -195,6 +196,19 @@ pub const BASE_TEMPLATE: &str = "slipway.dev/base-template";
 /// ControllerConfig when it was rendered. One without this that a controller made holds what a
 /// ControllerConfig said, such as the release's OS image.
 pub const WITHOUT_CONTROLLER_CONFIG: &str = "slipway.dev/without-controller-config";
+/// On a MachineOSConfig; written by an administrator: present, its image is built again from the
+/// same inputs. The controller removes it.
+pub const REBUILD: &str = "machineconfiguration.openshift.io/rebuild";
+/// On a MachineOSConfig and its pool; written by the controller: the MachineOSBuild of the
+/// pool's configuration.
+pub const CURRENT_MACHINE_OS_BUILD: &str =
+    "machineconfiguration.openshift.io/current-machine-os-build";
+/// On a MachineOSBuild; written by the controller: digest of all that its image is made from.
+/// Two builds with one digest have one image.
+pub const IMAGE_CONTENT: &str = "slipway.dev/image-content";
+/// On a MachineOSBuild; written by the controller: the Secret with which its image is pushed, and
+/// removed from the registry once nothing needs it.
+pub const PUSH_SECRET: &str = "slipway.dev/push-secret";
 /// On a Pod; written by an administrator: `"true"`, it is not deleted by force, and its finalizers
 /// stay.
 pub const NO_FORCED_DRAIN: &str = "slipway.dev/no-forced-drain";

@@ -8,8 +8,16 @@ pub const BUILT_IN: &str = "machineconfiguration.openshift.io/mco-built-in";
 /// On a MachineConfigPool: a cluster upgrade waits for it.
 pub const REQUIRED_FOR_UPGRADE: &str =
     "operator.machineconfiguration.openshift.io/required-for-upgrade";
-/// On a `MachineOSBuild`: the pool that the image is built for.
+/// On a MachineOSBuild: the pool that the image is built for.
 pub const TARGET_POOL: &str = "machineconfiguration.openshift.io/target-machine-config-pool";
+/// On a MachineOSBuild, its Job and what is made for it: the MachineOSConfig that asks for it.
+pub const MACHINE_OS_CONFIG: &str = "machineconfiguration.openshift.io/machine-os-config";
+/// On the Job of a build and what is made for it: the MachineOSBuild.
+pub const MACHINE_OS_BUILD: &str = "machineconfiguration.openshift.io/machine-os-build";
+/// On a MachineOSBuild and its Job: the rendered MachineConfig that the image is built for.
+pub const RENDERED_CONFIG: &str = "machineconfiguration.openshift.io/rendered-machine-config";
+/// On all that a build makes and that goes at its end: `""`.
+pub const EPHEMERAL_BUILD_OBJECT: &str = "machineconfiguration.openshift.io/ephemeral-build-object";
 /// On a Node: failure domain, by which a rollout is ordered.
 pub const ZONE: &str = "topology.kubernetes.io/zone";
 /// On a Node: operating system; `windows` nodes are never managed.

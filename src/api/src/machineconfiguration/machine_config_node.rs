@@ -122,6 +122,9 @@ pub struct MachineConfigNodeSpec {
     pub node: ObjectName,
     /// The pool it belongs to.
     pub pool: ObjectName,
+    /// Image that the node is to reach; absent outside of image mode.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config_image: Option<DesiredImage>,
 }
 
 /// Name of a configuration to reach.
@@ -130,6 +133,18 @@ pub struct DesiredVersion {
     /// Name of a rendered MachineConfig, or [`NOT_YET_SET`].
     #[schemars(length(max = 253))]
     pub desired: String,
+}
+
+/// An image to reach.
+///
+/// Source: openshift/api, `MachineConfigNodeSpecConfigImage`; upstream's definition has it with the
+/// feature gate `ImageModeStatusReporting`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DesiredImage {
+    /// Pull spec, by digest.
+    #[schemars(length(min = 1, max = 447))]
+    pub desired_image: String,
 }
 
 /// Name of a node or a pool.
@@ -153,6 +168,9 @@ pub struct MachineConfigNodeStatus {
     /// Configuration in force, and the one being applied once it was found compatible.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config_version: Option<ConfigVersion>,
+    /// Images in force and being applied; absent outside of image mode.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config_image: Option<ConfigImage>,
     /// Releases kept on the node; belongs to another controller and is kept as it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "raw::object")]
@@ -181,6 +199,24 @@ pub struct ConfigVersion {
     /// Name of the one being applied, moved only once it was found compatible.
     #[schemars(length(max = 253))]
     pub desired: String,
+}
+
+/// Image in force and the one being applied; at least one of them.
+///
+/// Source: openshift/api, `MachineConfigNodeStatusConfigImage`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("minProperties" = 1))]
+pub struct ConfigImage {
+    /// Pull spec of the image in force; absent where the OS is the one of the configuration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 447))]
+    pub current_image: Option<String>,
+    /// Pull spec of the one being applied, moved only once it was found compatible; absent on the
+    /// way out of image mode.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 447))]
+    pub desired_image: Option<String>,
 }
 
 /// One difference that cannot be applied to a running node.

@@ -348,9 +348,20 @@ words! {
         NodeInTwoPools = "NodeInTwoPools",
         /// Too many nodes failed on the pool's configuration; no other node is given it.
         RolloutHalted = "RolloutHalted",
-        /// The pool's nodes get OS images that are built for them, which is not implemented; they
-        /// keep what they run.
+        /// The pool's own OS image is not built; its nodes keep what they run.
         ImageMode = "ImageMode",
+        /// The build of the pool's OS image failed.
+        BuildFailed = "BuildFailed",
+        /// The build of the pool's OS image was ended before its time.
+        BuildInterrupted = "BuildInterrupted",
+        /// No OS image can be built for the pool from its MachineOSConfig as it is.
+        BuildRefused = "BuildRefused",
+        /// The pool's OS image is being built.
+        Building = "Building",
+        /// The build of the pool's OS image is to start.
+        BuildPending = "BuildPending",
+        /// The pool's OS image is built.
+        BuildSuccess = "BuildSuccess",
         /// The pool's configuration was edited, or made by another program; no node is given it.
         RenderedConfigChanged = "RenderedConfigChanged",
         /// The pool's rollout policy cannot be followed; no node is given a new configuration.

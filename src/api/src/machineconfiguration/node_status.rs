@@ -6,7 +6,7 @@ use std::num::NonZeroU64;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{NodeState, NotPinned, PhaseName, PinList, annotation};
+use super::{NodeState, NotPinned, PhaseName, PinList, Target, annotation};
 
 /// After this time a drain counts as failed: its daemon and the controller say so.
 ///
@@ -71,29 +71,29 @@ impl fmt::Display for DrainRequest {
 
 /// Value of [`annotation::FAILED_IN`].
 ///
-/// Shape: `<phase> <config>`.
+/// Shape: `<phase> <target>`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FailedIn {
     /// Phase in which the newest attempt failed.
     pub phase: PhaseName,
-    /// The configuration that it led to.
-    pub config: String,
+    /// What it led to.
+    pub target: Target,
 }
 
 impl FailedIn {
     /// The failure that an annotation's value names.
     pub fn parse(text: &str) -> Option<Self> {
-        let (phase, config) = text.split_once(' ')?;
+        let (phase, target) = text.split_once(' ')?;
         Some(Self {
             phase: PhaseName::parse(phase)?,
-            config: config.to_owned(),
+            target: Target::parse(target)?,
         })
     }
 }
 
 impl fmt::Display for FailedIn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.phase, self.config)
+        write!(f, "{} {}", self.phase, self.target)
     }
 }
 
@@ -137,13 +137,13 @@ pub struct NodeStatus {
     pub cordoned_by: Option<String>,
     /// The configuration that an administrator wants tried again.
     pub retry: Option<String>,
-    /// Configuration that the node may fetch before its turn.
-    pub next_config: Option<String>,
+    /// What the node may fetch before its turn.
+    pub next: Option<Reading<Target>>,
     /// Most bytes a second that it fetches of that.
     pub next_bytes_per_second: Option<Reading<NonZeroU64>>,
-    /// Configuration that it has fetched.
-    pub fetched: Option<String>,
-    /// Why it could not fetch one: `<config>: <cause>`.
+    /// What it has fetched.
+    pub fetched: Option<Reading<Target>>,
+    /// Why it could not fetch it: `<target>: <cause>`.
     pub not_fetched: Option<String>,
     /// Pinned image sets that the node is to have.
     pub desired_pins: Option<Reading<PinList>>,
@@ -162,6 +162,7 @@ impl NodeStatus {
         let filled = |key: &str| present(key).filter(|text| !text.is_empty());
         let text = |key: &str| filled(key).map(ToOwned::to_owned);
         let drain = |key: &str| filled(key).map(|text| Reading::of(text, DrainRequest::parse));
+        let target = |key: &str| filled(key).map(|text| Reading::of(text, Target::parse));
         let pins = |key: &str| filled(key).map(|text| Reading::of(text, PinList::parse));
         let time = |key: &str| present(key).map(|text| Reading::of(text, |it| it.parse().ok()));
         Self {
@@ -181,10 +182,10 @@ impl NodeStatus {
             drain_since: time(annotation::DRAIN_SINCE),
             cordoned_by: present(annotation::CORDONED_BY).map(ToOwned::to_owned),
             retry: text(annotation::RETRY),
-            next_config: text(annotation::NEXT_CONFIG),
+            next: target(annotation::NEXT_CONFIG),
             next_bytes_per_second: filled(annotation::NEXT_BYTES_PER_SECOND)
                 .map(|text| Reading::of(text, |it| it.parse().ok())),
-            fetched: text(annotation::FETCHED),
+            fetched: target(annotation::FETCHED),
             not_fetched: text(annotation::NOT_FETCHED),
             desired_pins: pins(annotation::DESIRED_PINS),
             current_pins: pins(annotation::CURRENT_PINS),
@@ -207,7 +208,7 @@ impl NodeStatus {
 
     /// The phase, if it is a known one.
     pub fn phase(&self) -> Option<PhaseName> {
-        self.phase.as_ref()?.known().copied()
+        value(self.phase.as_ref()).copied()
     }
 
     /// Whether it reports Done in the assigned configuration and image.
@@ -225,25 +226,43 @@ impl NodeStatus {
     /// Whether the update to its assignment failed. It runs its previous configuration and can get
     /// another assignment.
     pub fn is_failing(&self) -> bool {
-        self.current_config != self.desired_config && self.state().is_failed()
+        self.has_pending_target() && self.state().is_failed()
     }
 
-    /// Whether the node says that `config` failed on it after it was applied. A failure of unknown
-    /// phase is none: the configuration may never have reached the host.
-    pub fn has_failed_past_apply(&self, config: &str) -> bool {
-        let failed_in = self.failed_in.as_ref().and_then(Reading::known);
+    /// Whether the node says that `target` failed on it after it was applied. A failure of unknown
+    /// phase is none: the target may never have reached the host.
+    pub fn has_failed_past_apply(&self, target: &Target) -> bool {
+        let failed_in = value(self.failed_in.as_ref());
         self.is_failing()
-            && failed_in.is_some_and(|it| it.config == config && it.phase.is_past_apply())
+            && failed_in.is_some_and(|it| it.target == *target && it.phase.is_past_apply())
     }
 
-    /// Whether it was assigned exactly `config`, and no layered image.
-    pub fn is_assigned_to(&self, config: &str) -> bool {
-        self.desired_config.as_deref() == Some(config) && self.desired_image.is_none()
+    /// What is in force.
+    pub fn current(&self) -> Option<Target> {
+        Some(Target {
+            config: self.current_config.clone()?,
+            image: self.current_image.clone(),
+        })
     }
 
-    /// Whether it runs exactly `config`, verified.
-    pub fn is_updated(&self, config: &str) -> bool {
-        self.is_done() && self.is_assigned_to(config)
+    /// Whether it was assigned exactly `target`: the configuration, and the layered image or none.
+    pub fn is_assigned_to(&self, target: &Target) -> bool {
+        self.desired_config.as_ref() == Some(&target.config) && self.desired_image == target.image
+    }
+
+    /// What it may fetch before its turn.
+    pub fn next_target(&self) -> Option<&Target> {
+        value(self.next.as_ref())
+    }
+
+    /// Whether it says that it has fetched exactly `target`.
+    pub fn has_fetched(&self, target: &Target) -> bool {
+        value(self.fetched.as_ref()) == Some(target)
+    }
+
+    /// Whether it runs exactly `target`, verified.
+    pub fn is_updated(&self, target: &Target) -> bool {
+        self.is_done() && self.is_assigned_to(target)
     }
 
     /// Whether an update is past its drain: the host is changed, verified, or rolled back.
@@ -253,7 +272,7 @@ impl NodeStatus {
 
     /// Whether its daemon asks for a drain that is not carried out, for whatever configuration.
     pub fn has_open_drain(&self) -> bool {
-        let request = self.desired_drain.as_ref().and_then(Reading::known);
+        let request = value(self.desired_drain.as_ref());
         matches!(request, Some(DrainRequest::Drain(_)))
             && self.desired_drain != self.last_applied_drain
     }
@@ -280,6 +299,11 @@ impl NodeStatus {
     pub fn is_single_replica(&self) -> bool {
         self.topology.as_deref() == Some("SingleReplica")
     }
+}
+
+/// The value of an annotation that is there and could be read.
+fn value<T>(reading: Option<&Reading<T>>) -> Option<&T> {
+    reading?.known()
 }
 
 fn is_drain_for(request: Option<&Reading<DrainRequest>>, config: &str) -> bool {

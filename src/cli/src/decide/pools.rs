@@ -4,4 +4,5 @@
 //! - [`node_view`]: one node, from objects
 
 pub(crate) mod node_view;
+pub(crate) mod objects;
 pub(crate) mod view;

@@ -4,6 +4,7 @@ use super::{Explanation, of};
 
 const CONDITION: &str = "condition of a MachineConfigPool";
 const REASON: &str = "reason of a condition of a MachineConfigPool";
+const BUILD: &str = "event of a MachineOSConfig";
 const EVENT: &str = "event of a MachineConfigPool";
 const SETTINGS: &str = "condition of MachineConfiguration cluster";
 const CONTROLLER: &str = "condition of ControllerConfig machine-config-controller";
@@ -12,6 +13,36 @@ const SETTING: &str = "condition of a KubeletConfig or ContainerRuntimeConfig";
 const METRIC: &str = "label reason of metric mco_state";
 
 pub(super) const WORDS: &[Explanation] = &[
+    of(
+        "OSImageBuildStarted",
+        BUILD,
+        "A MachineOSBuild was created for the pool's configuration.",
+        "Nothing.",
+    ),
+    of(
+        "OSImageBuilt",
+        BUILD,
+        "The image is pushed, or is that of a build with the same content.",
+        "Nothing; the pool's nodes follow.",
+    ),
+    of(
+        "OSImageBuildFailed",
+        BUILD,
+        "The build of the pool's OS image failed; the message has the end of its log.",
+        "Correct what the log names, then edit the MachineOSConfig, or annotate it for a rebuild.",
+    ),
+    of(
+        "OSImageBuildInterrupted",
+        BUILD,
+        "The Job of a build was deleted before it ended.",
+        "Annotate the MachineOSConfig with machineconfiguration.openshift.io/rebuild.",
+    ),
+    of(
+        "OSImageMissing",
+        BUILD,
+        "An image that a node needs left its registry, and is built again.",
+        "Find out what removes images there; Slipway removes only those that nothing needs.",
+    ),
     of(
         "Updated",
         CONDITION,
@@ -151,8 +182,44 @@ pub(super) const WORDS: &[Explanation] = &[
     of(
         "ImageMode",
         REASON,
-        "The pool's nodes are to get OS images that are built for them, which is not built; they keep what they run.",
-        "Delete the MachineOSConfig of the pool.",
+        "The OS image of the pool's MachineOSConfig is not built; nodes keep what they run.",
+        "Nothing while it is built; else read the pool's condition ImageBuildDegraded.",
+    ),
+    of(
+        "BuildFailed",
+        REASON,
+        "The build of the pool's OS image failed; nodes keep what they run, and the same inputs are not built again by themselves.",
+        "The message has the last lines of the build. Correct the MachineOSConfig, or annotate it with machineconfiguration.openshift.io/rebuild to try the same again.",
+    ),
+    of(
+        "BuildInterrupted",
+        REASON,
+        "The Job of the pool's OS image was deleted before its end; nodes keep what they run.",
+        "Annotate the MachineOSConfig with machineconfiguration.openshift.io/rebuild.",
+    ),
+    of(
+        "BuildRefused",
+        REASON,
+        "No OS image can be built from the MachineOSConfig and the pool's configuration as they are; the message names object and field.",
+        "Correct the field that the message names.",
+    ),
+    of(
+        "Building",
+        REASON,
+        "The pool's OS image is being built; nodes keep what they run meanwhile.",
+        "Nothing: slipway pool shows since when.",
+    ),
+    of(
+        "BuildPending",
+        REASON,
+        "The pool's OS image is to be built; its build has not begun.",
+        "Nothing; if it lasts, read why the pods of the build's Job in openshift-machine-config-operator do not start.",
+    ),
+    of(
+        "BuildSuccess",
+        REASON,
+        "The pool's OS image is built.",
+        "Nothing.",
     ),
     of(
         "RenderedConfigChanged",
@@ -242,6 +309,12 @@ pub(super) const WORDS: &[Explanation] = &[
         "SetDesiredConfig",
         EVENT,
         "Nodes were assigned a configuration.",
+        "Nothing.",
+    ),
+    of(
+        "SetDesiredConfigAndOSImage",
+        EVENT,
+        "Nodes were assigned a configuration, and with it the OS image that is built for the pool.",
         "Nothing.",
     ),
     of(

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use api::config::{ClusterVersion, cluster_version};
-use api::machineconfiguration::MachineConfigPool;
 use api::machineconfiguration::node_status::Reading;
 use cluster::access::Access;
 use cluster::path;
@@ -17,13 +16,13 @@ use display::live::{LiveHeading, LiveNode, LiveView, Medium, ScreenSize};
 use jiff::Timestamp;
 use pool::membership::Membership;
 use pool::node::NodeView;
-use pool::view::PoolView;
 use serde::Serialize;
 use tokio::time::Instant;
 
 use super::arguments::WatchArgs;
 use super::read;
 use crate::decide::object::{ClusterObject, ObjectCondition};
+use crate::decide::pools::objects::PoolObjects;
 use crate::decide::pools::view;
 use crate::failure::Ending;
 use crate::output::{ViewForm, print, print_data};
@@ -118,7 +117,7 @@ async fn cluster_version(access: &Access) -> anyhow::Result<Option<ClusterObject
 
 /// The frame of what was read; of one pool, if it is named.
 pub(super) fn frame(
-    pools: &[MachineConfigPool],
+    pools: &PoolObjects,
     nodes: &[NodeView],
     version: Option<&ClusterObject>,
     name: Option<&str>,
@@ -134,7 +133,7 @@ pub(super) fn frame(
         heading.insert(0, format!("release: {}", progressing.message));
     }
 
-    let views: Vec<PoolView> = pools.iter().map(PoolView::parse).collect();
+    let views = pools.views();
     let members = Membership::sort(nodes, &views);
     let of = |node: &NodeView| {
         let found = details.iter().position(|pool| {

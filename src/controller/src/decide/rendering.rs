@@ -21,6 +21,8 @@ pub struct Inputs {
     pub(crate) stream: Option<String>,
     /// Whether the cluster says which image a stream has.
     pub(crate) has_streams: bool,
+    /// Whether the pool is in image mode: its image brings files that nodes cannot write.
+    pub(crate) has_image: bool,
     /// Whether there is no ControllerConfig, so that there is neither base nor release.
     pub(crate) is_without_controller_config: bool,
     /// What the pool names now, and whether that object is there: a configuration in use that was
@@ -109,9 +111,9 @@ pub fn prepare(pool: &Pool, snapshot: &Snapshot) -> Preparation {
             role: config.labels.get(label::ROLE).cloned(),
         })
         .collect();
-    let target = pool.view.target.clone().map(|name| {
-        let is_there = snapshot.configs.get(&name).is_some();
-        (name, is_there)
+    let target = pool.view.target_config().map(|name| {
+        let is_there = snapshot.configs.get(name).is_some();
+        (name.to_owned(), is_there)
     });
     let worker = snapshot.pools.get("worker");
     let stream = stream(pool, worker.map(AsRef::as_ref));
@@ -124,6 +126,7 @@ pub fn prepare(pool: &Pool, snapshot: &Snapshot) -> Preparation {
         base,
         release: release(controller_config, own),
         has_streams: has_streams(snapshot),
+        has_image: snapshot.os_configs.get(&pool.view.name).is_some(),
         stream,
         is_without_controller_config: controller_config.is_none(),
         target,
@@ -169,7 +172,7 @@ pub(crate) fn is_without_base(pool: &Pool, snapshot: &Snapshot) -> bool {
 /// A configuration that no controller made, or one made while there was no ControllerConfig, needs
 /// none.
 fn missing_controller_config(pool: &Pool, snapshot: &Snapshot) -> Option<String> {
-    let target = snapshot.configs.get(pool.view.target.as_deref()?)?;
+    let target = snapshot.configs.get(pool.view.target_config()?)?;
     let needs_one = target.generated_by.is_some() && !target.is_without_controller_config;
     needs_one.then(|| {
         missing(&format!(

@@ -8,10 +8,10 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use api::machineconfiguration::Target;
+use api::machineconfiguration::node_status::Reading;
 use jiff::Timestamp;
 use machineconfig::name::is_rendered_name;
-use pool::hold::Hold;
-use pool::unhandled::hold;
 
 use crate::configs::ConfigMeta;
 use crate::store::Snapshot;
@@ -34,10 +34,9 @@ impl Retention {
 }
 
 /// The configurations of each pool, by its name, that are to be removed: rendered for it, older
-/// than is kept, and named by no pool and no node.
+/// than is kept, and named by no pool, no node and no build of an OS image.
 ///
-/// A pool in image mode keeps all: its builds name them. Those of a pool that is gone are removed
-/// by the cluster, as their owner is.
+/// Those of a pool that is gone are removed by the cluster, as their owner is.
 ///
 /// Source: `docs/reference/controller.md`, "Unused renderings".
 pub fn unused(
@@ -50,9 +49,7 @@ pub fn unused(
     let mut found = BTreeMap::new();
     for pool in snapshot.pools.values() {
         let view = &pool.view;
-        let objects = snapshot.unhandled.objects();
-        let builds = matches!(hold(view, objects), Some(Hold::ImageMode { .. }));
-        if view.is_deleted || builds {
+        if view.is_deleted {
             continue;
         }
         let configs = snapshot.configs.values().map(AsRef::as_ref);
@@ -75,26 +72,35 @@ pub fn unused(
     found
 }
 
-/// Every configuration that a pool or a node names.
+/// Every configuration that a pool, a node or a build of an OS image names.
 fn in_use(snapshot: &Snapshot) -> BTreeSet<&str> {
     let pools = snapshot.pools.values().flat_map(|pool| {
         let status = pool.object.status.as_ref();
         [
-            pool.view.target.as_deref(),
+            pool.view.target_config(),
             status.and_then(|status| status.configuration.name()),
-            Some(pool.view.claim.target.as_str()),
+            // Of a target as text, the first word.
+            pool.view.claim.target.split(' ').next(),
         ]
     });
     let nodes = snapshot.nodes.values().flat_map(|node| {
         [
             node.status.current_config.as_deref(),
             node.status.desired_config.as_deref(),
-            node.status.next_config.as_deref(),
-            node.status.fetched.as_deref(),
+            config(node.status.next.as_ref()),
+            config(node.status.fetched.as_ref()),
             node.first_config.as_deref(),
         ]
     });
-    pools.chain(nodes).flatten().collect()
+    let builds = snapshot.os_builds.values();
+    let builds = builds.map(|build| Some(build.spec.machine_config.name.as_str()));
+    pools.chain(nodes).chain(builds).flatten().collect()
+}
+
+/// The configuration of a target that a node names.
+fn config(target: Option<&Reading<Target>>) -> Option<&str> {
+    let target = target.and_then(Reading::known)?;
+    Some(&target.config)
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use api::machineconfiguration::Target;
 use jiff::{SignedDuration, Timestamp};
 
 use super::PoolEvent;
@@ -13,27 +14,28 @@ const TARGETED_EVERY: SignedDuration = SignedDuration::from_secs(10);
 /// Assignments of a pool that are in no event yet.
 #[derive(Debug, Default)]
 pub(crate) struct PendingAssignments {
-    config: String,
+    /// What they were assigned, as text.
+    target: String,
     nodes: Vec<String>,
     /// When the last event was recorded.
     recorded: Option<Timestamp>,
 }
 
 impl PendingAssignments {
-    /// Takes nodes that were assigned `config`. The events to record now, and how long the rest
-    /// waits.
+    /// Takes nodes that were assigned `target`, one as text. The events to record now, and how long
+    /// the rest waits.
     pub(crate) fn take(
         &mut self,
         nodes: &[String],
-        config: &str,
+        target: &str,
         now: Timestamp,
     ) -> (Vec<PoolEvent>, Option<Duration>) {
         let mut events = Vec::new();
         if !nodes.is_empty() {
-            if self.config != config {
+            if self.target != target {
                 events.extend(self.flush(now));
-                config.clone_into(&mut self.config);
-                // An event about another configuration does not wait.
+                target.clone_into(&mut self.target);
+                // An event about another target does not wait.
                 self.recorded = None;
             }
             self.nodes.extend_from_slice(nodes);
@@ -54,11 +56,9 @@ impl PendingAssignments {
 
     fn flush(&mut self, now: Timestamp) -> Option<PoolEvent> {
         let nodes = std::mem::take(&mut self.nodes);
-        (!nodes.is_empty()).then(|| {
-            self.recorded = Some(now);
-            let config = self.config.clone();
-            PoolEvent::Targeted { nodes, config }
-        })
+        let target = Target::parse(&self.target).filter(|_| !nodes.is_empty())?;
+        self.recorded = Some(now);
+        Some(PoolEvent::Targeted { nodes, target })
     }
 }
 

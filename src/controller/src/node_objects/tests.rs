@@ -327,3 +327,31 @@ async fn a_missing_controller_config_takes_no_certificates_away() {
         [Next::Settled, Next::Settled]
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_image_is_written_with_the_configuration_unless_the_definition_has_none() {
+    let image = "registry.example/os@sha256:0";
+    let mut layered = node("a", OLD);
+    layered["metadata"]["annotations"]["machineconfiguration.openshift.io/desiredImage"] =
+        json!(image);
+    let older = object("a", "uid-a", "worker", "rendered-worker-0");
+    let mut body = object("a", "uid-a", "worker", OLD);
+    body["spec"]["configImage"] = json!({ "desiredImage": image });
+    let stored = body.clone();
+    let metadata = body["metadata"].as_object_mut().unwrap();
+    metadata.remove("resourceVersion");
+    let path = format!("{OBJECTS}/a?fieldManager=machine-config-operator&force=true");
+    let apply = |reply| Call::patch(&path, body.clone(), reply);
+    let calls = vec![apply(Reply::ok(stored))];
+    let nexts = reconcile(vec![layered.clone()], std::slice::from_ref(&older), calls).await;
+    assert_eq!(nexts, [Next::Settled, Next::Settled]);
+    let refusal = "failed to create typed patch object (/a; \
+                   machineconfiguration.openshift.io/v1, Kind=MachineConfigNode): \
+                   .spec.configImage: field not declared in schema";
+    let calls = vec![
+        apply(Reply::failure(500, "InternalError", refusal)),
+        written("a", "worker", OLD, None),
+    ];
+    let nexts = reconcile(vec![layered], &[older], calls).await;
+    assert_eq!(nexts, [Next::Settled, Next::Settled]);
+}

@@ -3,6 +3,7 @@
 mod calls;
 mod faults;
 mod generated;
+mod image_mode;
 mod initial;
 mod pausing;
 mod pins;
@@ -11,7 +12,6 @@ mod responses;
 mod room;
 mod settings;
 mod stored;
-mod unhandled;
 
 use std::cell::Cell;
 use std::sync::Mutex;
@@ -144,7 +144,8 @@ async fn reconciled_at(
             results.clear();
             MINUTES.set(*minutes);
             // These have tests of their own.
-            let is_other = |work: &Work| !matches!(work, Work::NodeObjects | Work::Unused);
+            let is_other =
+                |work: &Work| !matches!(work, Work::NodeObjects | Work::Unused | Work::Build(_));
             for work in controller.keys().into_iter().filter(is_other) {
                 let next = controller.reconcile(&work).await.ok();
                 results.push((work.to_string(), next));

@@ -163,10 +163,18 @@ impl ReleasePreview {
         }
         let rendered = render(&pool.view.name, &sources, &self.base)?;
         let stream = decide::rendering::stream(pool, worker);
-        let rejected = rejection::of(requests, pool, &sources, &rendered, stream.as_deref());
+        let stream = stream.as_deref();
+        let has_image = is_in_image_mode(pool);
+        let rejected = rejection::of(requests, pool, &sources, &rendered, stream, has_image);
         let rejected = rejected.await?.map(Failure::Rejected);
         rejected.map_or(Ok(rendered), Err)
     }
+}
+
+/// Whether the controller has named a build of the pool's OS image.
+fn is_in_image_mode(pool: &Pool) -> bool {
+    let annotations = pool.object.metadata.annotations.as_ref();
+    annotations.is_some_and(|it| it.contains_key(annotation::CURRENT_MACHINE_OS_BUILD))
 }
 
 /// Stores a configuration for a rehearsal, where the pool's nodes would get another one than they
@@ -183,7 +191,7 @@ async fn prepare(
     };
     let status = pool.object.status.as_ref();
     let nodes = status.map_or(0, |status| status.machine_count);
-    if pool.view.target.as_ref() == Some(&rendered.name) {
+    if pool.view.target_config() == Some(&rendered.name) {
         return Ok(preview);
     }
     if nodes == 0 {

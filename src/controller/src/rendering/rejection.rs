@@ -5,7 +5,7 @@ use api::operator::MachineConfiguration;
 use cluster::wire;
 use machineconfig::render::{Rendered, Source};
 use machineconfig::spec::{NodeConfig, Spec};
-use node_update::reconcile::{Exempt, rejections};
+use node_update::reconcile::{Exempt, rejections, rejections_in_image_mode};
 use node_update::rejection::Rejection;
 
 use crate::requests::Requests;
@@ -14,8 +14,8 @@ use crate::store::Pool;
 /// Why the pool's nodes cannot follow, with the source to blame; nothing when they can, or when
 /// what they run is not there to be compared.
 ///
-/// `stream` is what a pool asks for in a cluster that names no streams: its image is not replaced
-/// by the release's, which may be of another one.
+/// `has_image` says that the pool is in image mode. `stream` is what a pool asks for in a cluster
+/// that names no streams: its image is not replaced by the release's, which may be of another one.
 ///
 /// Source: `docs/reference/controller.md`, "Reconcilability".
 ///
@@ -27,11 +27,11 @@ pub(super) async fn of(
     sources: &[Source],
     rendered: &Rendered,
     stream: Option<&str>,
+    has_image: bool,
 ) -> Result<Option<String>, wire::Error> {
     let Some(current) = pool
         .view
-        .target
-        .as_deref()
+        .target_config()
         .filter(|name| *name != rendered.name)
     else {
         return Ok(None);
@@ -54,7 +54,11 @@ pub(super) async fn of(
         )));
     }
     let exempt = exempt(requests.read_settings().await?);
-    let rejections = rejections(&old.spec, &rendered.spec, exempt);
+    let rejections = if has_image {
+        rejections_in_image_mode(&old.spec, &rendered.spec, exempt)
+    } else {
+        rejections(&old.spec, &rendered.spec, exempt)
+    };
     if rejections.is_empty() {
         return Ok(None);
     }

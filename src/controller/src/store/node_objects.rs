@@ -20,6 +20,8 @@ pub struct NodeAssignment {
     pub pool: String,
     /// Configuration that the node was assigned.
     pub desired: String,
+    /// OS image that it was assigned with it.
+    pub image: Option<String>,
     /// Uid of the Node that owns it.
     pub owner: Option<String>,
     /// Uid of the object; empty before it is written.
@@ -62,6 +64,7 @@ impl NodeAssignment {
             resource_version: object.metadata.resource_version.unwrap_or_default(),
             pool: object.spec.pool.name,
             desired: object.spec.config_version.desired,
+            image: object.spec.config_image.map(|image| image.desired_image),
             owner: owner.map(|owner| owner.uid),
             uid: object.metadata.uid.unwrap_or_default(),
         }
@@ -75,6 +78,7 @@ impl NodeAssignment {
             resource_version: String::new(),
             pool: pool.unwrap_or(NOT_YET_SET).to_owned(),
             desired: desired.unwrap_or(NOT_YET_SET).to_owned(),
+            image: node.status.desired_image.clone(),
             owner: Some(node.uid.clone()),
             uid: String::new(),
         }
@@ -82,6 +86,11 @@ impl NodeAssignment {
 
     /// Whether both have what this controller writes.
     pub(crate) fn says_what(&self, other: &Self) -> bool {
+        self.image == other.image && self.says_what_but_image(other)
+    }
+
+    /// The same, whatever image either names.
+    pub(crate) fn says_what_but_image(&self, other: &Self) -> bool {
         self.name == other.name
             && self.pool == other.pool
             && self.desired == other.desired

@@ -13,8 +13,9 @@ use ostree_ext::oci_spec::image::{ImageManifest, MediaType};
 use ostree_ext::ostree;
 use serde::Deserialize;
 use tokio::runtime::Runtime;
-use tracing::info;
+use tracing::{info, warn};
 
+use super::derived::{self, OS_BUILD};
 use super::image::{Fetched, Opened, close};
 use super::layer;
 use super::refs::{self, fetch_error};
@@ -182,6 +183,17 @@ impl Fetcher<'_> {
             .iter()
             .any(|label| opened.labels.contains_key(*label));
         if !is_native {
+            if let Some(build) = opened.labels.get(OS_BUILD) {
+                // The commit in the repository is that of the base: the host would lack all of it.
+                let why = format!(
+                    "MachineOSBuild {build} built it on an image that is no native container image; \
+                     what is built on such an image does not reach a host"
+                );
+                return Err(Error::NotBootable {
+                    image: image.to_owned(),
+                    why,
+                });
+            }
             return repository::pull(repo, image, opened, &self.scratch).await;
         }
         self.pull_native(repo, image, opened).await
@@ -255,6 +267,14 @@ impl Fetcher<'_> {
                 (state, bytes)
             }
         };
+        let left_out = derived::left_out(repo, &state)?;
+        if !left_out.is_empty() {
+            let files = left_out.join(", ");
+            warn!(
+                image,
+                files, "files of the image do not reach an installed host"
+            );
+        }
         Ok(Fetched {
             image: image.to_owned(),
             checksum: state.merge_commit,

@@ -74,7 +74,10 @@ fn first(mut born: BTreeMap<String, String>, record: Option<Target>) -> BTreeMap
     let Some(record) = record else {
         return born;
     };
-    if born.get(annotation::CURRENT_CONFIG) == Some(&record.config) {
+    let image = born.get(annotation::CURRENT_IMAGE);
+    let is_of_record = born.get(annotation::CURRENT_CONFIG) == Some(&record.config)
+        && image.filter(|image| !image.is_empty()) == record.image.as_ref();
+    if is_of_record {
         return born;
     }
     for key in [
@@ -211,6 +214,26 @@ mod tests {
         };
         assert_eq!(first(born(), record("rendered-worker-1", None)), born());
         assert_eq!(first(born(), None), born());
+        let layered = || {
+            let mut born = born();
+            for key in [annotation::CURRENT_IMAGE, annotation::DESIRED_IMAGE] {
+                born.insert(key.to_owned(), "registry/os".to_owned());
+            }
+            born
+        };
+        let in_image = record("rendered-worker-1", Some("registry/os"));
+        assert_eq!(first(layered(), in_image), layered());
+        // Into image mode, to another image, and out of it, without another configuration.
+        for (born, image) in [
+            (born(), Some("registry/os")),
+            (layered(), Some("registry/os2")),
+            (layered(), None),
+        ] {
+            let later = first(born, record("rendered-worker-1", image));
+            let shown = later.get(annotation::CURRENT_IMAGE).map(String::as_str);
+            assert_eq!(shown, image);
+            assert!(later.contains_key(annotation::REGISTERED_ANEW), "{image:?}");
+        }
 
         let later = first(born(), record("rendered-worker-7", Some("registry/os")));
         let expected = [

@@ -226,7 +226,7 @@ impl Agent {
         match self.settled_host().await {
             Ok(Some(host)) => {
                 if host.under_way.is_none() {
-                    self.say_which_counts(&host.observation.at.config);
+                    self.say_which_counts(&host.observation.at);
                 }
                 let mut facts = self.state.facts();
                 facts.at = Some(host.observation.at.clone());
@@ -261,12 +261,23 @@ impl Agent {
     }
 
     /// Names both where host and Node differ in what is in force.
-    fn say_which_counts(&self, on_disk: &str) {
-        let shown = desired::latest_status(&self.seen).and_then(|status| status.current_config);
-        if let Some(shown) = shown.filter(|shown| shown != on_disk) {
-            // Clients of OpenShift's MCO look for these words.
+    fn say_which_counts(&self, on_disk: &Target) {
+        let shown = desired::latest_status(&self.seen).and_then(|status| status.current());
+        let Some(shown) = shown else { return };
+        let (config, image) = (&on_disk.config, &on_disk.image);
+        // Clients of OpenShift's MCO look for these words.
+        if shown.config != *config {
+            let shown = shown.config;
             tracing::warn!(
-                "Disk currentConfig {on_disk:?} overrides node's currentConfig annotation {shown:?}"
+                "Disk currentConfig {config:?} overrides node's currentConfig annotation {shown:?}"
+            );
+        }
+        if shown.image != *image {
+            let (image, shown) = (image.as_deref(), shown.image.as_deref());
+            tracing::warn!(
+                "Disk currentImage {:?} overrides node's currentImage annotation {:?}",
+                image.unwrap_or_default(),
+                shown.unwrap_or_default()
             );
         }
     }
@@ -291,7 +302,7 @@ impl Agent {
         if let Err(error) = checked {
             return failed(&error);
         }
-        tracing::info!("Starting update from {} to {}", from.config, to.config);
+        tracing::info!("Starting update from {from} to {to}");
         match made {
             Ok(stored) => {
                 let outline = stored.outline.clone();

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use api::machineconfiguration::node_status::Reading;
 use api::machineconfiguration::{NodeStatus, annotation};
 use node::writer::Change;
 use node_update::phase::{Ahead, NextTarget};
@@ -11,6 +12,9 @@ use sha2::{Digest as _, Sha256};
 /// The longest cause in an annotation, in characters: an outcome for people, beside those that
 /// clients read.
 const CAUSE_CHARS: usize = 500;
+
+/// What is between the target of a failed fetch and its cause.
+const SEPARATOR: &str = ": ";
 
 /// How the nodes of a pool spread their fetches.
 #[derive(Debug, Clone)]
@@ -29,20 +33,18 @@ impl Spread {
         }
     }
 
-    /// What the Node names next. A layered node keeps its image.
+    /// What the Node names next: a configuration, and in image mode its image. A text that names no
+    /// target counts as none.
     pub fn next(&self, status: &NodeStatus) -> Option<NextTarget> {
-        let to = Target {
-            config: status.next_config.clone()?,
-            image: status.desired_image.clone(),
-        };
-        let after = self.after(&to.config);
+        let to = status.next.as_ref().and_then(Reading::known)?.clone();
+        let after = self.after(&to);
         Some(NextTarget { to, after })
     }
 
     /// When within the window this node begins: the same after a restart, and another for each
-    /// configuration.
-    fn after(&self, config: &str) -> Duration {
-        let hash = Sha256::digest(format!("{}\n{config}", self.node));
+    /// target.
+    fn after(&self, target: &Target) -> Duration {
+        let hash = Sha256::digest(format!("{}\n{target}", self.node));
         let number = hash
             .iter()
             .take(4)
@@ -64,19 +66,28 @@ pub(super) fn show(ahead: &Ahead, status: &NodeStatus, change: Change) -> Change
     };
     match ahead {
         Ahead::Nothing => outcome(None, None),
-        Ahead::Fetched(to) => outcome(Some(&to.config), None),
+        Ahead::Fetched(to) => outcome(Some(&to.to_string()), None),
         Ahead::Failed { to, cause } => {
             let cause: String = cause.chars().take(CAUSE_CHARS).collect();
-            outcome(None, Some(&format!("{}: {cause}", to.config)))
+            outcome(None, Some(&format!("{to}{SEPARATOR}{cause}")))
         }
         Ahead::Waiting(NextTarget { to, .. }) | Ahead::Fetching(to) => {
-            let is_of = |text: &&str| text.split(':').next() == Some(to.config.as_str());
+            let target = to.to_string();
+            let fetched = status.fetched.as_ref().and_then(Reading::known);
+            let is_of = |text: &&str| failed_target(text) == Some(target.as_str());
             outcome(
-                status.fetched.as_deref().filter(is_of),
+                fetched.filter(|of| *of == to).map(|_| target.as_str()),
                 status.not_fetched.as_deref().filter(is_of),
             )
         }
     }
+}
+
+/// The target of a failed fetch: what is before its cause. An image has a colon, too, but no blank
+/// after it.
+fn failed_target(text: &str) -> Option<&str> {
+    let (target, _) = text.split_once(SEPARATOR)?;
+    Some(target)
 }
 
 #[cfg(test)]
@@ -91,7 +102,7 @@ mod tests {
     fn nodes_begin_all_over_the_window_and_each_at_its_own_time() {
         let after = |n: u32| {
             of(&format!("worker-{n}"))
-                .after("rendered-worker-1")
+                .after(&Target::of_config("rendered-worker-1"))
                 .as_secs()
         };
         let mut quarters = [0; 4];
@@ -104,36 +115,37 @@ mod tests {
             "{quarters:?}"
         );
         assert_eq!(after(1), after(1));
-        let other = of("worker-1").after("rendered-worker-2");
-        assert_ne!(of("worker-1").after("rendered-worker-1"), other);
+        let of_target = |text| of("worker-1").after(&Target::parse(text).unwrap());
+        let of_first = of_target("rendered-worker-1");
+        assert_ne!(of_first, of_target("rendered-worker-2"));
+        assert_ne!(of_first, of_target("rendered-worker-1 registry/os"));
     }
 
     #[test]
-    fn the_annotation_names_the_target_and_a_layered_node_keeps_its_image() {
+    fn the_annotation_names_the_target_whatever_is_assigned_now() {
         let read = |pairs: &[(&str, &str)]| {
             let pairs = pairs
                 .iter()
                 .map(|&(key, value)| (key.to_owned(), value.to_owned()));
             of("a").next(&NodeStatus::read(&pairs.collect()))
         };
-        assert_eq!(read(&[(annotation::NEXT_CONFIG, "")]), None);
-        let layered = [
-            (annotation::NEXT_CONFIG, "b"),
-            (annotation::DESIRED_IMAGE, "registry/os"),
-        ];
-        let to = read(&layered).unwrap().to;
-        assert_eq!(
-            (to.config.as_str(), to.image.as_deref()),
-            ("b", Some("registry/os"))
-        );
+        let assigned = (annotation::DESIRED_IMAGE, "registry/os:1");
+        for (text, expected) in [
+            ("b", Target::parse("b")),
+            ("b registry/os:2", Target::parse("b registry/os:2")),
+            // No target, so that nothing is fetched by half.
+            ("", None),
+            ("b registry/os:2 more", None),
+            (" registry/os:2", None),
+        ] {
+            let next = read(&[(annotation::NEXT_CONFIG, text), assigned]);
+            assert_eq!(next.map(|next| next.to), expected, "{text:?}");
+        }
     }
 
     #[test]
     fn an_outcome_stays_until_the_next_try_of_the_same_target_has_one() {
-        let target = |config: &str| Target {
-            config: config.to_owned(),
-            image: None,
-        };
+        let target = |text: &str| Target::parse(text).unwrap();
         let failed = |config: &str, cause: &str| Ahead::Failed {
             to: target(config),
             cause: cause.to_owned(),
@@ -163,6 +175,32 @@ mod tests {
                 Ahead::Fetching(target("c")),
                 (None, None),
             ),
+            // Another image is another target.
+            (
+                (Some("b r:1/os"), Some("b r:1/os: no: 503")),
+                Ahead::Fetching(target("b r:1/os")),
+                (Some("b r:1/os"), Some("b r:1/os: no: 503")),
+            ),
+            (
+                (Some("b r:1/os"), Some("b r:1/os: no: 503")),
+                Ahead::Fetching(target("b r:1/os2")),
+                (None, None),
+            ),
+            (
+                (Some("b"), Some("b: 503")),
+                Ahead::Fetching(target("b r:1/os")),
+                (None, None),
+            ),
+            (
+                (None, None),
+                Ahead::Fetched(target("b r:1/os")),
+                (Some("b r:1/os"), None),
+            ),
+            (
+                (None, None),
+                failed("b r:1/os", "no room"),
+                (None, Some("b r:1/os: no room")),
+            ),
             (
                 (None, Some("b: 503")),
                 Ahead::Fetched(target("b")),
@@ -180,7 +218,7 @@ mod tests {
             ),
         ] {
             let status = NodeStatus {
-                fetched: before.0.map(ToOwned::to_owned),
+                fetched: before.0.map(|text| Reading::Known(target(text))),
                 not_fetched: before.1.map(ToOwned::to_owned),
                 ..NodeStatus::default()
             };

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use api::machineconfiguration::NodeStatus;
+use api::machineconfiguration::node_status::Reading;
+use api::machineconfiguration::{NodeStatus, annotation};
 use chassis::shutdown::Shutdown;
 use node::view::Node;
 use node::watch::ObservedNode;
@@ -31,10 +32,19 @@ pub async fn follow(
 ) {
     let mut last = DesiredState::default();
     let mut looked = Some(looked);
+    let mut unread = None;
     loop {
         let node = seen.borrow_and_update().clone();
         if let Some(node) = node {
-            let desired = DesiredState::of(&NodeStatus::read(&node.annotations), &spread);
+            let status = NodeStatus::read(&node.annotations);
+            let desired = DesiredState::of(&status, &spread);
+            // Once for each text.
+            let text = unread_next(&status).map(ToOwned::to_owned);
+            if let Some(text) = text.as_ref().filter(|_| text != unread) {
+                let key = annotation::NEXT_CONFIG;
+                tracing::warn!(key, text, "annotation of the Node names no target");
+            }
+            unread = text;
             for event in changes(&last, &desired) {
                 if events.send(event).await.is_err() {
                     return;
@@ -74,6 +84,14 @@ impl DesiredState {
     }
 }
 
+/// The text by which the Node names something next that is no target.
+fn unread_next(status: &NodeStatus) -> Option<&str> {
+    match status.next.as_ref()? {
+        Reading::Known(_) => None,
+        Reading::Unknown(text) => Some(text),
+    }
+}
+
 /// The status in the annotations of the Node as it was last seen.
 pub fn latest_status(seen: &watch::Receiver<ObservedNode>) -> Option<NodeStatus> {
     seen.borrow()
@@ -107,8 +125,6 @@ mod tests {
     use std::collections::BTreeMap;
     use std::time::Duration;
 
-    use api::machineconfiguration::annotation;
-
     use super::*;
 
     fn desired(config: &str, image: &str, retry: &str) -> DesiredState {
@@ -139,6 +155,17 @@ mod tests {
     }
 
     #[test]
+    fn text_that_names_no_target_differs_from_none() {
+        let unread = |text: &str| {
+            let annotations = [(annotation::NEXT_CONFIG.to_owned(), text.to_owned())];
+            unread_next(&NodeStatus::read(&annotations.into())).map(ToOwned::to_owned)
+        };
+        assert_eq!(unread(""), None);
+        assert_eq!(unread("b registry/os"), None);
+        assert_eq!(unread("b  registry/os").as_deref(), Some("b  registry/os"));
+    }
+
+    #[test]
     fn only_changes_are_sent() {
         let none = DesiredState::default();
         let b = desired("b", "", "");
@@ -162,5 +189,10 @@ mod tests {
         let next = Event::Next(named.next.clone());
         assert_eq!(changes(&none, &named), [next]);
         assert_eq!(changes(&named, &none), [Event::Next(None)]);
+        let other_image = desired("b", "registry/os@sha256:2", "");
+        let moved = Event::Desired(other_image.target.clone().unwrap());
+        assert_eq!(changes(&layered, &other_image), [moved]);
+        let back = Event::Desired(b.target.clone().unwrap());
+        assert_eq!(changes(&layered, &b), [back], "out of image mode");
     }
 }

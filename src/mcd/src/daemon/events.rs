@@ -183,7 +183,7 @@ pub fn arrives(phase: &Phase, status: Option<&NodeStatus>) -> bool {
         return false;
     };
     status.is_some_and(|status| {
-        status.state() != NodeState::Done || status.current_config.as_ref() != Some(&it.to.config)
+        status.state() != NodeState::Done || status.current().as_ref() != Some(&it.to)
     })
 }
 
@@ -199,7 +199,7 @@ pub fn of_phase(node: &str, after: &Phase, arrives: bool) -> Option<NodeEvent> {
         Phase::Rebooting(it) => (
             Severity::Normal,
             "Reboot",
-            format!("Node will reboot into config {}", it.to.config),
+            format!("Node will reboot into config {}", it.to),
         ),
         Phase::Finishing(it) if arrives => (
             Severity::Normal,

@@ -7,12 +7,15 @@
 //! one was deleted: only then it is read again.
 //!
 //! - [`conditions`]: what it shows
+//! - `images`: the OS images of a node in image mode
 //! - [`kept`]: what it showed last, on the host
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::machineconfiguration::machine_config_node::{IrreconcilableChange, NodeConditionType};
+use api::machineconfiguration::machine_config_node::{
+    DesiredImage, IrreconcilableChange, NodeConditionType,
+};
 use api::machineconfiguration::{
     MachineConfigNode, MachineConfigNodeStatus, NodeStatus, PhaseName, annotation,
 };
@@ -26,6 +29,7 @@ use http::Method;
 use jiff::Timestamp;
 use node::view::Node;
 use node::watch::ObservedNode;
+use node_update::plan::Target;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -35,6 +39,7 @@ use super::publish::MOMENT;
 use kept::{KeptNodeObject, KeptStatus};
 
 pub mod conditions;
+mod images;
 pub mod kept;
 
 /// Who owns the fields: the manager that clients of OpenShift's MCO know.
@@ -77,7 +82,7 @@ struct LastWritten {
     node: String,
     generation: Option<i64>,
     /// What its spec has the node be in.
-    desired: Option<String>,
+    desired: Option<Target>,
     status: MachineConfigNodeStatus,
 }
 
@@ -101,6 +106,7 @@ struct Meta {
 #[serde(rename_all = "camelCase", default)]
 struct Spec {
     config_version: Version,
+    config_image: Option<DesiredImage>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -228,6 +234,9 @@ impl NodeObject {
         for _ in 0..STEPS {
             let (generation, before) = (last.generation_for(node), &last.status);
             let mut next = conditions::settled(node, generation, before, (self.now)());
+            if last.has_images() {
+                next.config_image = images::shown(node, &next);
+            }
             if let Some(differences) = self.differences_at_rest(node) {
                 next.irreconcilable_changes = differences;
             }
@@ -243,7 +252,7 @@ impl NodeObject {
             last = LastWritten::of(node, written);
         }
         self.kept.write(node, || {
-            let spec = (last.generation, last.desired.as_deref());
+            let spec = (last.generation, last.desired.as_ref());
             KeptNodeObject::of(node, spec, &last.status)
         });
         self.last = Some(last);
@@ -280,7 +289,10 @@ impl NodeObject {
                 json!(status.observed_generation),
             ),
         ]);
-        // A list that is left out is removed by the server.
+        // What is left out is removed by the server.
+        if let Some(images) = &status.config_image {
+            fields.insert("configImage".to_owned(), json!(images));
+        }
         if !status.pinned_image_sets.is_empty() {
             let sets = json!(status.pinned_image_sets);
             fields.insert("pinnedImageSets".to_owned(), sets);
@@ -326,9 +338,9 @@ fn phase(node: Option<&Arc<Node>>) -> Reported {
 impl From<KeptNodeObject> for LastWritten {
     fn from(kept: KeptNodeObject) -> Self {
         Self {
+            desired: kept.target(),
             node: kept.node,
             generation: kept.generation,
-            desired: kept.desired,
             status: kept.status,
         }
     }
@@ -336,19 +348,36 @@ impl From<KeptNodeObject> for LastWritten {
 
 impl LastWritten {
     fn of(node: &Node, read: Wire) -> Self {
+        let Spec {
+            config_version,
+            config_image,
+        } = read.spec;
         Self {
             node: node.uid.clone(),
             generation: read.metadata.generation,
-            desired: read.spec.config_version.desired,
+            desired: config_version.desired.map(|config| Target {
+                config,
+                image: config_image.map(|image| image.desired_image),
+            }),
             status: read.status.unwrap_or_default(),
         }
+    }
+
+    /// Whether images are shown: a definition without the feature `ImageModeStatusReporting` has no
+    /// place for them, and the API server would refuse the whole status.
+    fn has_images(&self) -> bool {
+        let desired = self.desired.as_ref();
+        desired.is_some_and(|desired| desired.image.is_some()) || self.status.config_image.is_some()
     }
 
     /// The generation that is observed with `node`. The controller writes each assignment into the
     /// spec, too: one that was not read yet is another generation.
     fn generation_for(&self, node: &Node) -> Option<i64> {
-        let assigned = node.annotation(annotation::DESIRED_CONFIG);
-        let is_read = self.desired.is_none() || self.desired.as_deref() == assigned;
+        let assigned = NodeStatus::read(&node.annotations);
+        let is_read = self.desired.as_ref().is_none_or(|read| {
+            let is_same_image = !self.has_images() || assigned.desired_image == read.image;
+            is_same_image && assigned.desired_config.as_ref() == Some(&read.config)
+        });
         let unread = i64::from(!is_read);
         self.generation.map(|read| read.saturating_add(unread))
     }

@@ -1,6 +1,7 @@
 use serde_json::json;
 
 use crate::deployments::Deployment;
+use node_update::plan::Expectation;
 
 use super::*;
 
@@ -11,15 +12,24 @@ fn written(spec: &Value, left: &Value) -> Written {
     Written {
         encapsulated: object(left).into_bytes(),
         content: object(spec).into_bytes(),
+        annotations: None,
     }
+}
+
+fn in_image(mut written: Written, config: &str, image: &str) -> Written {
+    let annotations = json!({
+        annotation::CURRENT_CONFIG: config, annotation::CURRENT_IMAGE: image,
+    });
+    written.annotations = Some(annotations.to_string().into_bytes());
+    written
 }
 
 fn empty() -> Value {
     json!({ "ignition": { "version": "3.3.0" } })
 }
 
-fn config(left: &Value) -> NodeConfig {
-    written(left, left).parse().unwrap().0
+fn parsed(left: &Value) -> Parsed {
+    written(left, left).parse().unwrap()
 }
 
 fn view(image: &str, arguments: &[&str]) -> View {
@@ -46,12 +56,12 @@ fn view(image: &str, arguments: &[&str]) -> View {
 }
 
 fn plan(view: &View, left: &Value) -> Result<Option<Bundle>, String> {
-    super::plan(
-        view,
-        &config(left),
-        None,
-        &Attempt("firstboot-1".to_owned()),
-    )
+    plan_of(view, &parsed(left))
+}
+
+fn plan_of(view: &View, parsed: &Parsed) -> Result<Option<Bundle>, String> {
+    let to = (&parsed.target, &parsed.config);
+    super::plan(view, to, None, &Attempt("firstboot-1".to_owned()))
 }
 
 #[test]
@@ -114,10 +124,14 @@ fn new_deployment_has_the_record_of_the_whole_and_the_file_renamed() {
         "osImageURL": "r/os@sha256:2", "kernelArguments": ["moved"], "config": empty(),
     });
     let written = written(&whole, &left);
-    let (config, record) = written.parse().unwrap();
-    let attempt = Attempt("firstboot-1".to_owned());
-    let bundle = super::plan(&view("r/os@sha256:1", &[]), &config, None, &attempt);
-    let bundle = with_files(bundle.unwrap().unwrap(), record, written.encapsulated);
+    let parsed = written.parse().unwrap();
+    assert_eq!(parsed.target, Target::of_config("rendered-worker-1"));
+    let bundle = plan_of(&view("r/os@sha256:1", &[]), &parsed);
+    let bundle = with_files(
+        bundle.unwrap().unwrap(),
+        parsed.record,
+        written.encapsulated,
+    );
     let deploy = bundle.plan.deploy.as_ref().unwrap();
     assert_eq!(deploy.append_arguments, ["moved"]);
     let record: Value = serde_json::from_slice(&bundle.blobs[&bundle.plan.record]).unwrap();
@@ -136,6 +150,75 @@ fn new_deployment_has_the_record_of_the_whole_and_the_file_renamed() {
         .collect();
     assert!(paths.contains(&"/etc/x"), "{paths:?}");
     assert_eq!(paths[paths.len() - 2..], [ENCAPSULATED_USED, ENCAPSULATED]);
+}
+
+/// The whole names the OS of the release, what is left and the annotations the built image.
+#[test]
+fn machine_of_a_pool_in_image_mode_is_in_the_built_image_after_one_boot() {
+    let built = "r/built@sha256:2";
+    let whole = json!({ "osImageURL": "r/os@sha256:1", "config": {
+        "ignition": { "version": "3.4.0" },
+        "storage": { "files": [
+            { "path": "/etc/x", "contents": { "source": "data:,x" } },
+            { "path": "/usr/lib/x", "contents": { "source": "data:,x" } },
+        ] },
+    } });
+    let left = json!({ "osImageURL": built, "config": empty() });
+    let parsed = in_image(written(&whole, &left), "rendered-worker-1", built);
+    let parsed = parsed.parse().unwrap();
+    let expected = Target::parse(&format!("rendered-worker-1 {built}")).unwrap();
+    assert_eq!(parsed.target, expected);
+    let plan = plan_of(&view("r/os@sha256:1", &[]), &parsed).unwrap();
+    let plan = plan.unwrap().plan;
+    assert_eq!(plan.to, expected);
+    assert_eq!(plan.deploy.unwrap().image.as_deref(), Some(built));
+    let is_record = |it: &Expectation| matches!(it, Expectation::Record { image, .. } if image.as_deref() == Some(built));
+    assert!(plan.expect.iter().any(is_record));
+    let writes = |of: &str| {
+        let mut steps = plan.steps.iter();
+        steps.any(|step| matches!(&step.action, Action::WriteFile { path, .. } if path == of))
+    };
+    assert!(writes("/etc/x") && !writes("/usr/lib/x"));
+    // It comes to its record as the release's own configuration.
+    let record: Value = serde_json::from_slice(&parsed.record).unwrap();
+    assert_eq!(record["spec"]["osImageURL"], "r/os@sha256:1");
+    // Already in it: no boot.
+    let image_and_no_change = plan_of(&view(built, &[]), &parsed);
+    assert_eq!(image_and_no_change, Ok(None));
+}
+
+#[test]
+fn files_of_the_image_without_a_built_image_are_refused() {
+    let whole = json!({ "osImageURL": "r/os@sha256:2", "config": {
+        "ignition": { "version": "3.4.0" },
+        "storage": { "files": [{ "path": "/usr/lib/x", "contents": { "source": "data:,x" } }] },
+    } });
+    let error = plan(&view("r/os@sha256:1", &[]), &whole).unwrap_err();
+    assert!(error.contains("cannot write /usr/lib/x"), "{error}");
+    assert!(error.contains("a MachineOSConfig builds it"), "{error}");
+}
+
+#[test]
+fn first_annotations_that_do_not_belong_to_the_configuration_are_refused() {
+    let left = json!({ "osImageURL": "r/built@sha256:2", "config": empty() });
+    let of = |config: &str, image: &str| in_image(written(&left, &left), config, image).parse();
+    let name = "rendered-worker-1";
+    let error = of(name, "r/built@sha256:3").unwrap_err().to_string();
+    assert!(
+        error.contains("spec.osImageURL") && error.contains("r/built@sha256:3"),
+        "{error}"
+    );
+    let error = of("rendered-worker-2", "r/built@sha256:2").unwrap_err();
+    assert!(
+        error.to_string().contains("\"rendered-worker-2\""),
+        "{error}"
+    );
+    // An empty one is none.
+    assert_eq!(of(name, "").unwrap().target, Target::of_config(name));
+    let mut broken = written(&left, &left);
+    broken.annotations = Some(b"[]".to_vec());
+    let error = broken.parse().unwrap_err().to_string();
+    assert!(error.contains(FIRST_ANNOTATIONS), "{error}");
 }
 
 #[test]

@@ -7,6 +7,7 @@ use host::ostree::ListedDeployment;
 use host::record::{self, Record};
 use machineconfig::spec::Spec;
 use node_update::diff::diff;
+use node_update::paths::belongs_to_image;
 use node_update::plan::Target;
 use tracing::{info, warn};
 
@@ -119,7 +120,7 @@ fn record_of(deployment: &ListedDeployment) -> anyhow::Result<Option<Record>> {
     record::read(&root).with_context(|| format!("deployment {}", deployment.id))
 }
 
-/// What two configurations have differently outside of `/etc`.
+/// What two configurations have differently outside of `/etc` and of the image.
 fn shared(from: &Spec, to: &Spec) -> Vec<String> {
     let diff = diff(from, to);
     let files = &diff.files;
@@ -129,7 +130,7 @@ fn shared(from: &Spec, to: &Spec) -> Vec<String> {
         .chain(&files.removed)
         .chain(&files.changed);
     let mut shared: Vec<String> = paths
-        .filter(|path| !path.starts_with(OF_A_DEPLOYMENT))
+        .filter(|path| !path.starts_with(OF_A_DEPLOYMENT) && !belongs_to_image(path))
         .cloned()
         .collect();
     if diff.passwd {

@@ -2,10 +2,15 @@
 
 use anyhow::Context as _;
 use chassis::report::Chain;
-use host::execute::{self, Preflight, RunningUnits, StepExecutor, Sysroot as _, describe, reboot};
+use host::execute::{
+    self, Preflight, RunningUnits, StepExecutor, Sysroot as _, Units, describe, reboot,
+};
+use host::files::Root;
 use host::journal::JournalStore;
+use host::observe;
 use host::systemd::{Offline, links};
-use node_update::plan::{Action, Bundle, Plan, QUADLETS, Route};
+use node_update::paths::belongs_to_image;
+use node_update::plan::{Action, Bundle, Expectation, Plan, QUADLETS, Route};
 use node_update::well_known;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::info;
@@ -112,13 +117,35 @@ fn rehearse_reboot(
     let rehearsed = deployments.deploy(deploy).and_then(|made| {
         let mut units = Offline::new(made.root.path().to_owned());
         reboot::write_into(&made, &mut units, store, plan)?;
-        Ok(self_check::fails_in(made.root.path()))
+        let mut reasons = lacking(&made.root, &mut units, plan);
+        reasons.extend(self_check::fails_in(made.root.path()));
+        Ok(reasons)
     });
     // Thrown away in any case; what is left of one that could not be made, too.
     deployments.cleanup()?;
     // Whatever keeps this plan from being carried out on this host now does so after the drain too.
-    let reason = rehearsed.unwrap_or_else(|error| Some(Chain(&error).to_string()));
-    Ok(reason.into_iter().collect())
+    Ok(rehearsed.unwrap_or_else(|error| vec![Chain(&error).to_string()]))
+}
+
+/// What of the target's files its image has to bring, and does not: no step writes them.
+fn lacking(root: &Root, units: &mut dyn Units, plan: &Plan) -> Vec<String> {
+    let is_built_in = |expected: &&Expectation| match expected {
+        Expectation::File { path, .. } => belongs_to_image(path),
+        Expectation::Record { .. }
+        | Expectation::KernelArgument { .. }
+        | Expectation::Masked { .. }
+        | Expectation::Enabled { .. }
+        | Expectation::Runs { .. }
+        | Expectation::Started { .. }
+        | Expectation::Active { .. } => false,
+    };
+    let expected: Vec<Expectation> = plan.expect.iter().filter(is_built_in).cloned().collect();
+    let found = observe::mismatches(root, units, &expected);
+    let image = plan.to.image.as_deref().unwrap_or("the OS image");
+    found
+        .iter()
+        .map(|mismatch| format!("{image} is not built for the configuration: {mismatch}"))
+        .collect()
 }
 
 fn written(action: &Action) -> Option<&str> {

@@ -94,7 +94,7 @@ impl Failures {
 pub(super) fn failed_in(phase: PhaseName, to: &Target) -> FailedIn {
     FailedIn {
         phase,
-        config: to.config.clone(),
+        target: to.clone(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Tables for the rows of the design.
 
 mod goldens;
+mod image_mode;
 mod journal;
 mod model;
 mod samples;
@@ -13,11 +14,9 @@ use crate::plan::Route;
 use api::machineconfiguration::NodeState;
 use journal::under_way;
 
+/// A configuration, or one with an image, as annotations name it.
 fn target(name: &str) -> Target {
-    Target {
-        config: name.to_owned(),
-        image: None,
-    }
+    Target::parse(name).unwrap()
 }
 
 fn observed(at: &str) -> Event {

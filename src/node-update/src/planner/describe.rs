@@ -6,10 +6,7 @@ use crate::plan::{Action, FileState, Mode, Owner, Owners, Plan, Route};
 ///
 /// Shape: text of several lines, each ended; the first column names the kind of line.
 pub fn describe(plan: &Plan) -> String {
-    let mut lines = vec![format!(
-        "update  {} -> {}",
-        plan.from.config, plan.to.config
-    )];
+    let mut lines = vec![format!("update  {} -> {}", plan.from, plan.to)];
     let way = match (plan.route, plan.drain) {
         (Route::Reboot, true) => "drain, new deployment, reboot",
         (Route::Reboot, false) => "new deployment, reboot; no drain",

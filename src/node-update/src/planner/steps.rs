@@ -71,7 +71,9 @@ impl<'a> Steps<'a> {
             // What is kept up to date by something else is written the first time only.
             let is_left_alone =
                 paths::is_written_once(&file.path) && self.before.file(&file.path).is_some();
-            if is_written(file) && !is_left_alone {
+            // A new deployment has what its image brings.
+            let is_built_in = paths::belongs_to_image(&file.path);
+            if is_written(file) && !is_left_alone && !is_built_in {
                 self.write(file);
             }
         }

@@ -1,6 +1,7 @@
 //! Plans, as text and as what they come to.
 
 mod goldens;
+mod image_mode;
 mod model;
 mod properties;
 
@@ -426,7 +427,7 @@ fn every_rejection_names_field_and_object() {
         [
             "spec.config.storage.directories: ignition directories section contains changes",
             "spec.config.storage.files[3].contents.source: /etc/remote: source must be a data: URL, is http:",
-            "spec.config.storage.files[0]: cannot write /usr/bin/x: /usr is read-only: it is part of the OS image",
+            "spec.config.storage.files[0]: cannot write /usr/bin/x: /usr is read-only: it is part of the OS image; a MachineOSConfig builds it into the pool's image",
             "spec.config.storage.files[2]: cannot write /etc/a/b/c: /etc/a is a file of this configuration",
             "spec.config.systemd.units[0].name: slipway-guard.service belongs to Slipway",
             "spec.kernelType: going from kernelType default to realtime needs packages layered on the image, which is not supported",

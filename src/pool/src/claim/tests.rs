@@ -6,7 +6,7 @@ mod late;
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::machineconfiguration::node_status::{DrainRequest, FailedIn, Reading};
-use api::machineconfiguration::{NodeState, PhaseName, label};
+use api::machineconfiguration::{NodeState, PhaseName, Target, label};
 use jiff::SignedDuration;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -37,7 +37,7 @@ impl Server {
         let policy = serde_json::from_value(policy).unwrap();
         let mut server = Self::new(max);
         server.pool.policy = Some(RolloutPolicy::parse(&policy).unwrap());
-        server.pool.previous = Some(OLD.to_owned());
+        server.pool.previous = Some(crate::fixture::target(OLD));
         server
     }
 
@@ -86,25 +86,29 @@ impl Server {
     }
 
     /// The node as it was written; nothing where it has changed.
-    fn assign(&mut self, name: &str, version: &str, target: &str) -> Option<NodeView> {
+    fn assign(&mut self, name: &str, version: &str, target: &Target) -> Option<NodeView> {
         let is_current = |node: &NodeView| node.name == name && node.resource_version == version;
         let index = self.nodes.iter().position(is_current)?;
         self.change_node(index, |node| {
-            node.status.desired_config = Some(target.to_owned());
+            node.status.desired_config = Some(target.config.clone());
+            node.status.desired_image.clone_from(&target.image);
         });
         Some(self.nodes[index].clone())
     }
 
     /// The same of a node that is given up.
-    fn give_up(&mut self, name: &str, version: &str, target: &str) -> Option<NodeView> {
+    fn give_up(&mut self, name: &str, version: &str, target: &Target) -> Option<NodeView> {
         let is_current = |node: &NodeView| node.name == name && node.resource_version == version;
         let index = self.nodes.iter().position(is_current)?;
         self.change_node(index, |node| {
             node.status
                 .desired_config
                 .clone_from(&node.status.current_config);
+            node.status
+                .desired_image
+                .clone_from(&node.status.current_image);
             node.status.cordoned_by = None;
-            node.quarantined = Some(target.to_owned());
+            node.quarantined = Some(target.to_string());
         });
         Some(self.nodes[index].clone())
     }
@@ -126,7 +130,7 @@ enum Round {
     HasPool(PoolView),
     /// Nodes left to assign, each with the version that was read, and whether it is given up; the
     /// target; and the pool as the watch last delivered it.
-    Assigns(Vec<(String, String, bool)>, String, PoolView),
+    Assigns(Vec<(String, String, bool)>, Target, PoolView),
 }
 
 /// A controller, whose watch of the nodes may be late for any time.
@@ -139,6 +143,16 @@ struct Controller {
     seen: usize,
 }
 
+/// What the pool is rolled to by a number: of two that follow each other, the second has the
+/// configuration of the first, and an image of its own.
+fn target(number: u8) -> Target {
+    let image = (number % 2 == 1).then(|| format!("os@{number}"));
+    Target {
+        config: format!("rendered-worker-{}", number / 2),
+        image,
+    }
+}
+
 impl Controller {
     /// Sends one request.
     fn step(&mut self, server: &mut Server) {
@@ -146,7 +160,7 @@ impl Controller {
             Round::Idle => Round::HasPool(server.pool.clone()),
             Round::HasPool(mut pool) => {
                 let members: Vec<&NodeView> = self.nodes.iter().collect();
-                let target = pool.target.clone().unwrap_or_default();
+                let target = pool.target.clone().unwrap();
                 let hour_ago = NOW - SignedDuration::from_hours(1);
                 let drains = &mut pool.facts.drains;
                 drains.note(&target, members.iter().copied(), hour_ago);
@@ -280,19 +294,25 @@ fn happen(event: &Event, server: &mut Server, controllers: &mut [Controller; 2])
                 node.status
                     .current_config
                     .clone_from(&node.status.desired_config);
+                node.status
+                    .current_image
+                    .clone_from(&node.status.desired_image);
                 node.status.state = Some(Reading::Known(NodeState::Done));
                 return_to_service(node);
             });
         }
         Event::Fails(index, is_applied) if server.nodes[index].status.has_pending_target() => {
             server.change_node(index, |node| {
-                let config = node.status.desired_config.clone().unwrap_or_default();
+                let target = Target {
+                    config: node.status.desired_config.clone().unwrap(),
+                    image: node.status.desired_image.clone(),
+                };
                 let phase = if is_applied {
                     PhaseName::Held
                 } else {
                     PhaseName::Fetching
                 };
-                node.status.failed_in = Some(Reading::Known(FailedIn { phase, config }));
+                node.status.failed_in = Some(Reading::Known(FailedIn { phase, target }));
                 node.status.state = Some(Reading::Known(NodeState::Degraded));
                 return_to_service(node);
             });
@@ -315,7 +335,7 @@ fn happen(event: &Event, server: &mut Server, controllers: &mut [Controller; 2])
             node.labels.insert(label::ZONE.to_owned(), zone.to_string());
         }),
         Event::Renders(number) => {
-            server.change_pool(|pool| pool.target = Some(format!("rendered-worker-{number}")));
+            server.change_pool(|pool| pool.target = Some(target(number)));
         }
         Event::Pauses(paused) => server.change_pool(|pool| pool.is_paused = paused),
         Event::Begins(_)
@@ -441,7 +461,7 @@ proptest! {
             happen(&Event::Finishes(index), &mut server, &mut controllers);
             happen(&Event::Finishes(round % NODES), &mut server, &mut controllers);
         }
-        let done: BTreeMap<_, _> = server.nodes.iter().map(|node| (&node.name, node.status.is_updated("rendered-worker-9"))).collect();
+        let done: BTreeMap<_, _> = server.nodes.iter().map(|node| (&node.name, node.status.is_updated(&target(9)))).collect();
         prop_assert!(done.values().all(|done| *done), "{done:?}");
     }
 }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use api::machineconfiguration::Target;
 use api::machineconfiguration::node_status::Reading;
 use api::rollout::QuarantineSpec;
 use jiff::{SignedDuration, Timestamp};
@@ -16,11 +17,11 @@ use crate::node::NodeView;
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SeenDrains(BTreeMap<String, SeenDrain>);
 
-/// A drain of a node: for a configuration, and since when by the node's own word. A node that says
+/// A drain of a node: for a target, and since when by the node's own word. A node that says
 /// another time is drained again.
 #[derive(Debug, Clone, PartialEq)]
 struct SeenDrain {
-    config: String,
+    target: Target,
     says: Option<Reading<Timestamp>>,
     since: Timestamp,
 }
@@ -29,7 +30,7 @@ impl SeenDrains {
     /// Remembers the drains of `members` for `target` that are under way, and forgets all others.
     pub fn note<'a>(
         &mut self,
-        target: &str,
+        target: &Target,
         members: impl IntoIterator<Item = &'a NodeView>,
         now: Timestamp,
     ) {
@@ -42,9 +43,9 @@ impl SeenDrains {
             let observed = before.remove(&node.name);
             // The clock may have been set back.
             let observed =
-                observed.filter(|it| it.config == target && it.says == says && it.since <= now);
+                observed.filter(|it| it.target == *target && it.says == says && it.since <= now);
             let drain = observed.unwrap_or_else(|| SeenDrain {
-                config: target.to_owned(),
+                target: target.clone(),
                 says,
                 since: now,
             });
@@ -54,13 +55,13 @@ impl SeenDrains {
 }
 
 /// Whether a node's drain for `target` is under way.
-fn is_draining(node: &NodeView, target: &str) -> bool {
+fn is_draining(node: &NodeView, target: &Target) -> bool {
     let status = &node.status;
     status.is_assigned_to(target)
         && status.has_pending_target()
         && status.current_config.is_some()
         && !status.is_past_drain()
-        && status.is_draining_for(target)
+        && status.is_draining_for(&target.config)
 }
 
 /// When a node is passed over.
@@ -98,10 +99,10 @@ impl Quarantine {
     pub(crate) fn overdue_at(
         &self,
         node: &NodeView,
-        target: &str,
+        target: &Target,
         seen: &SeenDrains,
     ) -> Option<Timestamp> {
-        let seen = seen.0.get(&node.name).filter(|it| it.config == target)?;
+        let seen = seen.0.get(&node.name).filter(|it| it.target == *target)?;
         let until = seen.since.checked_add(self.limit);
         is_draining(node, target).then(|| until.unwrap_or(Timestamp::MAX))
     }

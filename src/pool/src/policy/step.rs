@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use api::machineconfiguration::Target;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +25,7 @@ pub(crate) struct Step<'a> {
 /// Shape: it is a part of the claim ([`crate::claim::RoundClaim`]).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepSeen {
+    /// The target, as text.
     pub config: String,
     /// Number of the step, from 0.
     pub step: usize,
@@ -33,14 +35,14 @@ pub struct StepSeen {
 impl StepSeen {
     /// Whether it is of this target. One of the future was written before the clock was set back:
     /// it would hold the rollout until then.
-    pub(super) fn is_of(&self, target: &str, now: Timestamp) -> bool {
-        self.config == target && self.since <= now
+    pub(super) fn is_of(&self, target: &Target, now: Timestamp) -> bool {
+        Target::parse(&self.config).as_ref() == Some(target) && self.since <= now
     }
 }
 
 impl Step<'_> {
     /// What later steps wait for before this one works; none if it does.
-    pub(super) fn wait(&self, target: &str) -> Option<PolicyWait> {
+    pub(super) fn wait(&self, target: &Target) -> Option<PolicyWait> {
         if self.nodes.is_empty() && self.needs_nodes {
             return Some(PolicyWait::NoCanary);
         }
@@ -61,7 +63,7 @@ impl PolicyGate {
         &mut self,
         step: &Step<'_>,
         number: usize,
-        target: &str,
+        target: &Target,
         now: Timestamp,
     ) -> Option<PolicyWait> {
         if step.soak.is_zero() {
@@ -72,7 +74,7 @@ impl PolicyGate {
             Some(seen) if seen.step == number => seen.since,
             Some(_) | None => {
                 self.seen = Some(StepSeen {
-                    config: target.to_owned(),
+                    config: target.to_string(),
                     step: number,
                     since: now,
                 });

@@ -3,6 +3,8 @@
 use std::cmp::{Ordering, Reverse};
 use std::sync::Arc;
 
+use api::machineconfiguration::Target;
+
 use super::{Assignment, BudgetImpact, FailuresToReturn, NotAssigned, RolloutDecision};
 use crate::list::NameList;
 use crate::node::NodeView;
@@ -17,7 +19,7 @@ pub(super) struct AssignmentRules<'a> {
     pub(super) to_return: Option<FailuresToReturn>,
     pub(super) policy: Option<&'a RolloutPolicy>,
     pub(super) facts: &'a PolicyFacts,
-    pub(super) target: Option<&'a str>,
+    pub(super) target: Option<&'a Target>,
 }
 
 /// Assigns waiting nodes as far as the budget allows. The nodes of `retrying` failed on the pool's
@@ -141,7 +143,7 @@ impl<'a> Reserved<'a> {
 fn update_order(a: &NodeView, b: &NodeView, rules: &AssignmentRules<'_>) -> Ordering {
     let fetched = |node: &NodeView| {
         let target = rules.target;
-        Reverse(target.is_some() && node.status.fetched.as_deref() == target)
+        Reverse(target.is_some_and(|target| node.status.has_fetched(target)))
     };
     fetched(a)
         .cmp(&fetched(b))

@@ -1,25 +1,29 @@
-//! Which configuration the nodes go to: the pool's target or, after a halt, the one before it.
+//! What the nodes go to: the pool's target or, after a halt, the one before it.
+
+use api::machineconfiguration::Target;
 
 use super::NotAssigned;
 use crate::node::{NodeView, Unready};
 use crate::view::PoolView;
 
-/// Which configurations nodes are to have, and not to have.
+/// What nodes are to have, and not to have.
 pub(super) struct Course<'a> {
-    pub(super) goal: Option<&'a str>,
+    pub(super) goal: Option<&'a Target>,
     /// What they return from, where the pool's target is reverted.
-    pub(super) rejected: Option<&'a str>,
+    pub(super) rejected: Option<&'a Target>,
 }
 
 impl<'a> Course<'a> {
     /// The pool's course; `is_halted` if more nodes failed on its target than may.
     pub(super) fn of(pool: &'a PoolView, is_halted: bool) -> Self {
-        let target = pool.target.as_deref();
-        let returns_to = if is_halted {
-            pool.returns_to()
-        } else {
-            pool.reverted()
-        };
+        let target = pool.target.as_ref().filter(|_| !pool.waits_for_image());
+        let returns_to = target.and_then(|_| {
+            if is_halted {
+                pool.returns_to()
+            } else {
+                pool.reverted()
+            }
+        });
         Self {
             goal: returns_to.or(target),
             rejected: returns_to.and(target),
@@ -27,7 +31,7 @@ impl<'a> Course<'a> {
     }
 
     /// The configuration that nodes return to, if the target is reverted.
-    pub(super) fn returns_to(&self) -> Option<&'a str> {
+    pub(super) fn returns_to(&self) -> Option<&'a Target> {
         self.rejected.and(self.goal)
     }
 
@@ -62,7 +66,7 @@ impl<'a> Course<'a> {
     pub(super) fn settled(&self) -> NotAssigned {
         match self.rejected {
             Some(_) => NotAssigned::Reverted {
-                config: self.goal.unwrap_or_default().to_owned(),
+                config: self.goal.map(ToString::to_string).unwrap_or_default(),
             },
             None => NotAssigned::Updated,
         }

@@ -1,5 +1,6 @@
 //! Which nodes are given up because their drain takes too long.
 
+use api::machineconfiguration::Target;
 use jiff::Timestamp;
 
 use super::{Assignment, RolloutDecision};
@@ -23,7 +24,7 @@ pub(super) fn give_up(
     pool: &PoolView,
     policy: &RolloutPolicy,
     members: &[&NodeView],
-    target: &str,
+    target: &Target,
     now: Timestamp,
 ) {
     let Some(quarantine) = policy.quarantine() else {

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use api::machineconfiguration::Target;
+
 use crate::hold::Hold;
 use crate::list::{NameList, list};
 use crate::node::{NodeView, Unready};
@@ -77,8 +79,8 @@ pub struct FailuresToReturn {
 impl FailuresToReturn {
     /// Of a rollout of `target` that is halted above so many failures. What one node reports is
     /// never enough where there are two others.
-    pub(super) fn of(members: &[&NodeView], target: Option<&str>, may_fail: usize) -> Self {
-        let is_blamed = |node: &NodeView, target: &str| {
+    pub(super) fn of(members: &[&NodeView], target: Option<&Target>, may_fail: usize) -> Self {
+        let is_blamed = |node: &NodeView, target: &Target| {
             node.status.is_assigned_to(target) && node.status.has_failed_past_apply(target)
         };
         let mut failed = 0;

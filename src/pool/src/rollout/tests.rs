@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::fixture::{NEW, NOW, OLD, node, pool};
+use crate::fixture::{NEW, NOW, OLD, building, named_target, node, pool, target};
 use crate::hold::Hold;
 use crate::node::Unready;
 
@@ -417,13 +417,15 @@ fn held_pool_assigns_no_node_and_keeps_its_claims() {
     let mut worker = pool("worker", json!({ "maxUnavailable": "100%" }));
     worker.claim.nodes.insert("d".to_owned(), "1".to_owned());
     assert_eq!(decide(&worker, &members, NOW).assignments.len(), 4);
-    let object = "MachineOSBuild worker-1".to_owned();
-    worker.hold = Some(Hold::ImageMode { object });
+    worker.hold = Some(Hold::Image(building("worker-1")));
     let decision = decide(&worker, &members, NOW);
     assert_eq!(assigned(&decision), [""; 0]);
     for node in ["a", "b", "c", "d"] {
         let why = why(&decision, node);
-        assert!(why.starts_with("MachineOSBuild worker-1 puts"), "{why}");
+        assert!(
+            why.ends_with("MachineOSBuild worker-1 is under way"),
+            "{why}"
+        );
     }
     let claim = decision.claim(&worker, &members);
     assert!(claim.nodes.contains_key("d"));
@@ -432,7 +434,7 @@ fn held_pool_assigns_no_node_and_keeps_its_claims() {
 #[test]
 fn nodes_that_have_fetched_the_target_go_first() {
     let fetched = |name: &str, config: &str| {
-        node(name).reporting(|status| status.fetched = Some(config.to_owned()))
+        node(name).reporting(|status| status.fetched = Some(named_target(config)))
     };
     let nodes = [
         node("a").zone_and_age(Some("a"), 1),
@@ -615,7 +617,7 @@ proptest! {
         for node in &members {
             let is_assigned = decision.assignments.iter().any(|assignment| assignment.node == node.name);
             prop_assert_ne!(is_assigned, decision.not_assigned.contains_key(&node.name), "{}", node.name);
-            prop_assert!(!(is_assigned && node.status.is_assigned_to(NEW)), "{} was assigned before", node.name);
+            prop_assert!(!(is_assigned && node.status.is_assigned_to(&target(NEW))), "{} was assigned before", node.name);
         }
         prop_assert!(!paused || decision.assignments.is_empty());
     }

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::fixture::{self, NEW, OLD, node, parse_pool, pool_object};
 use crate::hold::Hold;
+use crate::image::PoolImageState;
 use crate::node::Unready;
 use crate::rollout::decide;
 
@@ -16,6 +17,7 @@ struct Case {
     rendering: Option<RenderResult>,
     render_waits: Option<&'static str>,
     hold: Option<Hold>,
+    image: Option<PoolImage>,
     unhandled: Vec<String>,
 }
 
@@ -28,6 +30,7 @@ impl Case {
             rendering: Some(RenderResult::Rendered),
             render_waits: None,
             hold: None,
+            image: None,
             unhandled: Vec::new(),
         }
     }
@@ -35,6 +38,9 @@ impl Case {
     fn status(&self) -> MachineConfigPoolStatus {
         let (pool, mut view) = parse_pool(self.pool.clone());
         view.hold.clone_from(&self.hold);
+        if let Some(image) = self.image.clone() {
+            view.follow_image(image);
+        }
         let members: Vec<&NodeView> = self.nodes.iter().collect();
         status(StatusInput {
             pool: &pool,
@@ -283,23 +289,23 @@ fn messages_are_bounded_however_many_causes_there_are() {
 
 #[test]
 fn held_pool_says_why_and_its_finished_nodes_stay_updated() {
-    let object = "MachineOSConfig worker".to_owned();
-    let why = "MachineOSConfig worker puts the pool in image mode, which is not implemented: nodes keep their image and configuration";
+    let why = Hold::MissingBase.to_string();
+    let why = why.as_str();
     let mut case = Case::new(
         json!({ "paused": true }),
         vec![node("a").done(NEW), node("b")],
     );
-    case.hold = Some(Hold::ImageMode { object });
+    case.hold = Some(Hold::MissingBase);
     let held = case.status();
     is(&held, "Updated", ("False", "", ""));
     let stopped = format!("Pool update stopped: {why}");
     is(&held, "Updating", ("False", "", &stopped));
-    is(&held, "RolloutDegraded", ("True", "ImageMode", why));
+    is(&held, "RolloutDegraded", ("True", "MissingBase", why));
     is(&held, "Degraded", ("True", "", why));
     is(
         &held,
         "Waiting",
-        ("True", "ImageMode", &format!("b: {why}")),
+        ("True", "MissingBase", &format!("b: {why}")),
     );
     case.nodes.pop();
     let updated = format!("All nodes are updated with MachineConfig {NEW}");
@@ -307,7 +313,7 @@ fn held_pool_says_why_and_its_finished_nodes_stay_updated() {
     is(
         &case.status(),
         "RolloutDegraded",
-        ("True", "ImageMode", why),
+        ("True", "MissingBase", why),
     );
 }
 
@@ -441,20 +447,67 @@ fn status_of_an_unchanged_pool_does_not_change() {
     assert_eq!(first, second);
 }
 
+fn image(state: PoolImageState) -> PoolImage {
+    PoolImage {
+        config: "worker".to_owned(),
+        state,
+    }
+}
+
 #[test]
-fn conditions_of_others_stay_and_count() {
-    let mut case = Case::new(json!({}), vec![]);
-    let object = "MachineOSConfig worker".to_owned();
-    case.hold = Some(Hold::ImageMode { object });
-    let build = json!({ "type": "ImageBuildDegraded", "status": "True", "lastTransitionTime": null, "reason": "BuildFailed", "message": "" });
-    case.pool["status"] = json!({ "conditions": [build] });
+fn a_pool_waits_for_its_image_and_a_failed_build_degrades_it() {
+    let layered = format!("{NEW} os@1");
+    let mut case = Case::new(json!({}), vec![node("a").done(NEW), node("b")]);
+    case.image = Some(fixture::building("worker-1"));
     let status = case.status();
-    assert_eq!(serde_json::to_value(&status.conditions[0]).unwrap(), build);
+    is(&status, "Updated", ("False", "", ""));
+    let waits = "Pool is waiting for OS image build to complete (mosb: worker-1)";
+    is(&status, "Updating", ("True", "", waits));
     is(
         &status,
-        "Degraded",
-        ("True", "", "Custom OS image build failed"),
+        "Waiting",
+        (
+            "True",
+            "ImageMode",
+            "a, b: the pool's OS image is not built: MachineOSBuild worker-1 is under way",
+        ),
     );
+    // Nothing is wrong with it.
+    for r#type in ["RolloutDegraded", "ImageBuildDegraded", "Degraded"] {
+        assert_eq!(condition(&status, r#type).0, "False", "{type}");
+    }
+    case.image = Some(image(PoolImageState::Failed {
+        build: "worker-1".to_owned(),
+        why: "RUN false: exit status 1".to_owned(),
+    }));
+    let failed = case.status();
+    let why = "MachineOSBuild worker-1 failed: RUN false: exit status 1";
+    is(&failed, "ImageBuildDegraded", ("True", "BuildFailed", why));
+    is(&failed, "Degraded", ("True", "", why));
+    let stopped = "Pool update stopped due to OS image build failure (mosb: worker-1)";
+    is(&failed, "Updating", ("False", "", stopped));
+    // A later build clears it, also of a pool that reported it.
+    case.pool["status"] = serde_json::to_value(&failed).unwrap();
+    case.image = Some(image(PoolImageState::Built {
+        build: "worker-2".to_owned(),
+        image: "os@1".to_owned(),
+    }));
+    let built = case.status();
+    let cleared = ("False", "BuildSuccess", "Build completed successfully");
+    is(&built, "ImageBuildDegraded", cleared);
+    is(&built, "Degraded", ("False", "", ""));
+    let applies = "Pool is waiting for nodes to apply OS image (mosb: worker-2)";
+    is(&built, "Updating", ("True", "", applies));
+    // A node with the configuration and another image is not updated.
+    assert_eq!(counts(&built)[1], 0);
+    case.nodes = vec![node("a").done(&layered)];
+    let updated = format!("All nodes are updated with MachineConfig {NEW} / Image os@1");
+    is(&case.status(), "Updated", ("True", "", &updated));
+    is(&case.status(), "Updating", ("False", "", ""));
+    case.rendering = Some(RenderResult::Failed("no".to_owned()));
+    case.nodes = vec![node("a")];
+    let paused = "Pool update paused due to degraded condition";
+    is(&case.status(), "Updating", ("False", "", paused));
 }
 
 #[test]

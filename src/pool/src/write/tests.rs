@@ -3,7 +3,9 @@ use std::num::NonZeroU64;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::fixture::{NEW, OLD, node, parse_pool, pin_list, pool, pool_object};
+use crate::fixture::{
+    NEW, OLD, building, named_target, node, parse_pool, pin_list, pool, pool_object, target,
+};
 use crate::hold::Hold;
 use crate::pins::PinRound;
 
@@ -88,6 +90,40 @@ fn leftover_image_is_removed_with_the_target() {
 }
 
 #[test]
+fn the_image_is_assigned_with_the_configuration() {
+    let mut pool = pool("worker", json!({}));
+    let layered = format!("{NEW} os@1");
+    pool.target = Some(target(&layered));
+    let write = |node: &NodeView, is_assigned: bool| {
+        let write = NodeWrite::of(node, &pool, is_assigned, ClusterFacts::default());
+        write.map(|write| write.to_patch()["metadata"]["annotations"].clone())
+    };
+    let assigned = json!({
+        "machineconfiguration.openshift.io/desiredConfig": NEW,
+        "machineconfiguration.openshift.io/desiredImage": "os@1",
+    });
+    assert_eq!(write(&node("a"), true), Some(assigned));
+    // Until then it may fetch both.
+    assert_eq!(
+        write(&node("a"), false),
+        Some(json!({ "slipway.dev/next-config": layered }))
+    );
+    // It has another image of the same configuration.
+    let other = node("a").done(&format!("{NEW} os@0"));
+    assert!(write(&other, true).is_some());
+    assert_eq!(write(&node("a").done(&layered), false), None);
+    // One that is given up gets back the image that it runs.
+    let stuck = other.working(&layered);
+    let back = NodeWrite::quarantine(&stuck, &target(&layered));
+    let annotations = &back.to_patch()["metadata"]["annotations"];
+    assert_eq!(
+        annotations["machineconfiguration.openshift.io/desiredImage"],
+        "os@0"
+    );
+    assert_eq!(annotations["slipway.dev/quarantined"], json!(layered));
+}
+
+#[test]
 fn waiting_node_is_tainted_and_other_taints_stay() {
     let mut waiting = tainted(node("a"));
     waiting.taints.pop();
@@ -109,7 +145,7 @@ fn waiting_node_is_tainted_and_other_taints_stay() {
 
 /// A node that waits, with the name of what it may fetch.
 fn named_next(name: &str, config: &str) -> NodeView {
-    node(name).reporting(|status| status.next_config = Some(config.to_owned()))
+    node(name).reporting(|status| status.next = Some(named_target(config)))
 }
 
 #[test]
@@ -250,7 +286,7 @@ fn an_assignment_takes_the_taint_from_a_node_that_is_cordoned_at_once() {
     let theirs = json!([{ "effect": "NoSchedule", "key": "theirs", "value": "v" }]);
     for (fetched, taints) in [(None, None), (Some(OLD), None), (Some(NEW), Some(&theirs))] {
         let waiting = tainted(node("a")).reporting(|status| {
-            status.fetched = fetched.map(str::to_owned);
+            status.fetched = fetched.map(named_target);
         });
         let patch = patch(&waiting, true).unwrap();
         assert_eq!(
@@ -285,8 +321,7 @@ fn pool_that_does_not_roll_untaints_and_assigns_nothing() {
         );
     }
     let mut held = pool("worker", json!({}));
-    let object = "MachineOSConfig worker".to_owned();
-    held.hold = Some(Hold::ImageMode { object });
+    held.hold = Some(Hold::Image(building("worker-1")));
     assert_eq!(
         NodeWrite::of(&node("a"), &held, false, ClusterFacts::default()),
         None
@@ -406,7 +441,7 @@ fn a_node_in_its_turn_is_assigned_the_sets_and_loses_what_it_reported_of_others(
     let list = "edge=2.aa";
     let written = |node: &NodeView, list: &str| {
         let mut pool = pool("worker", json!({}));
-        pool.target = Some(OLD.to_owned());
+        pool.target = Some(target(OLD));
         pool.pins = Some(PinRound::new(pin_list(list), &[node], 1));
         let write = NodeWrite::of(node, &pool, false, ClusterFacts::default());
         write.map(|write| write.to_patch()["metadata"]["annotations"].clone())

@@ -244,7 +244,8 @@ fn settings(address: Ipv4Addr, port: u16, http: &str, data: &Path) -> String {
     format!(
         "version: 0.1\n\
          log: {{level: info, formatter: json, accesslog: {{disabled: true}}}}\n\
-         storage: {{filesystem: {{rootdirectory: '{}'}}, maintenance: {{uploadpurging: {{enabled: false}}}}}}\n\
+         storage: {{filesystem: {{rootdirectory: '{}'}}, delete: {{enabled: true}}, \
+         maintenance: {{uploadpurging: {{enabled: false}}}}}}\n\
          http: {{addr: '{address}:{port}', secret: lab{http}}}\n",
         data.display()
     )

@@ -170,6 +170,21 @@ pub(crate) const SUITES: &[Suite] = &[
         ..SUITE
     },
     Suite {
+        name: "image-mode",
+        executable: ("tests", "image-mode"),
+        programs: &["mcd", "mcd-os", "mcc", "mcs"],
+        own: &["tests/flow/image_mode"],
+        limit_mins: 40,
+        ..SUITE
+    },
+    Suite {
+        name: "os-builder",
+        executable: ("image-builder", "os_builder"),
+        programs: &[],
+        own: &["tests/tools/image-builder/tests/os_builder.rs"],
+        ..SUITE
+    },
+    Suite {
         name: "pins",
         executable: ("tests", "pins"),
         own: &["tests/flow/pins.rs"],

@@ -38,6 +38,7 @@ pub struct Testbed {
     nodes: Vec<NodeSpec>,
     control_plane_os: Option<Overlay>,
     has_certificates: bool,
+    builds_images: bool,
 }
 
 impl Testbed {
@@ -53,6 +54,7 @@ impl Testbed {
             nodes: Vec::new(),
             control_plane_os: None,
             has_certificates: false,
+            builds_images: false,
         }
     }
 
@@ -107,6 +109,14 @@ impl Testbed {
         self
     }
 
+    /// With what builds images of the OS for pools: the controller names the image that its Jobs
+    /// run.
+    #[must_use]
+    pub fn builds_images(mut self) -> Self {
+        self.builds_images = true;
+        self
+    }
+
     /// Starts it with the pool `worker`; returns when every node is Done in the first configuration
     /// of its pool, which names the image of the OS that it runs.
     ///
@@ -128,6 +138,10 @@ impl Testbed {
     /// The same, but for what runs on nodes: they are as an installer leaves them.
     pub async fn boot(self) -> Result<Cluster> {
         let mut cluster = self.without_nodes().await?;
+        if self.builds_images {
+            let image = cluster.push_os_builder().await?;
+            cluster.controller_arguments = vec![format!("--os-builder-image={image}")];
+        }
         for component in self.components {
             if component.workload()?.replicas.is_some() {
                 cluster.run(component, &[]).await?;
@@ -220,6 +234,7 @@ impl Testbed {
             targets: BTreeMap::new(),
             with_containers,
             containers,
+            controller_arguments: Vec::new(),
             images,
             objects: Objects::new(client),
             control_plane,

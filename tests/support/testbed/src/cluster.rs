@@ -46,6 +46,8 @@ pub struct Cluster {
     pub(crate) with_containers: BTreeSet<String>,
     /// Where there are such hosts.
     pub(crate) containers: Option<Containers>,
+    /// Options of the controller in place of those in `deploy/`, or besides them.
+    pub(crate) controller_arguments: Vec<String>,
     pub(crate) images: ComponentImages,
     /// Where there are hosts.
     pub(crate) host_lab: Option<HostLab>,

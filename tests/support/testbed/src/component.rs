@@ -90,11 +90,25 @@ pub(crate) fn idle(objects: &mut [DynamicObject]) {
     }
 }
 
+/// Words of a call without the options that others take the place of: `--name=…`.
+fn without<'a>(
+    words: impl Iterator<Item = String> + 'a,
+    others: &'a [String],
+) -> impl Iterator<Item = String> + 'a {
+    let name = |word: &str| word.split('=').next().unwrap_or_default().to_owned();
+    words.filter(move |word| !others.iter().any(|other| name(other) == name(word)))
+}
+
 impl Cluster {
     /// Starts the replicas of a component, each with a folder of its name for its log and
     /// credentials. They have these arguments besides those in `deploy/`.
     pub async fn run(&mut self, component: Component, arguments: &[&str]) -> Result<()> {
         let workload = component.workload()?;
+        let own = if component == CONTROLLER {
+            self.controller_arguments.clone()
+        } else {
+            Vec::new()
+        };
         let count = workload.replicas;
         for number in 0..count.context("a component without a Deployment")? {
             let mut given = self.given("", String::new());
@@ -111,7 +125,8 @@ impl Cluster {
             let variables = variables.map(|(name, value)| format!("{name}={value}"));
             let words = variables
                 .chain([self.programs.path(&program)?.display().to_string()])
-                .chain(call.words.into_iter().skip(1))
+                .chain(without(call.words.into_iter().skip(1), &own))
+                .chain(own.iter().cloned())
                 .chain([format!("--kubeconfig={}", kubeconfig.display())])
                 .chain(arguments.iter().map(ToString::to_string));
             let replica = Process::start(&name, Path::new("env"), words, &dir)?;
@@ -148,5 +163,17 @@ impl Cluster {
             service_account: None,
             volumes: BTreeMap::new(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_take_the_place_of_those_with_their_name() {
+        let words = ["start", "--image=a", "--image-of=b"].map(str::to_owned);
+        let left: Vec<_> = without(words.into_iter(), &["--image=c".to_owned()]).collect();
+        assert_eq!(left, ["start", "--image-of=b"]);
     }
 }

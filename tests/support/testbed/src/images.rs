@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result};
+use image_builder::component::OS_BUILDER;
 use image_builder::{Architecture, Options, Packing, build_named, push};
 use kube::api::DynamicObject;
 use lab::manifest;
@@ -58,6 +59,14 @@ impl Cluster {
         version: Option<&str>,
     ) -> Result<BTreeMap<&'static str, String>> {
         push_named(self.host_lab()?, &self.programs, &OF_RELEASE, version).await
+    }
+
+    /// The image that builds images of the OS, made and pushed; its pull spec.
+    pub(crate) async fn push_os_builder(&self) -> Result<String> {
+        let host_lab = self.host_lab()?;
+        let images = push_named(host_lab, &self.programs, &[OS_BUILDER], None).await?;
+        let image = images.into_values().next();
+        image.context("the image that builds images was not made")
     }
 
     /// The objects of a folder of `deploy/` whose pods run in the cluster, with the image of this

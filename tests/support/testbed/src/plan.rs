@@ -33,22 +33,32 @@ pub fn between(
     to: &NodeConfig,
     policies: &Policies,
 ) -> Result<Bundle> {
-    let target = |config: &NodeConfig| Target {
+    between_images(attempt, (from, None), (to, None), policies)
+}
+
+/// The same in image mode: each configuration with its built image, where it has one.
+pub fn between_images(
+    attempt: &str,
+    (from, from_image): (&NodeConfig, Option<&str>),
+    (to, to_image): (&NodeConfig, Option<&str>),
+    policies: &Policies,
+) -> Result<Bundle> {
+    let target = |config: &NodeConfig, image: Option<&str>| Target {
         config: config.name.clone(),
-        image: None,
+        image: image.map(ToOwned::to_owned),
     };
     let facts = Facts {
-        booted_image: Some(from.spec.os_image_url.clone()),
+        booted_image: from.image(from_image).map(ToOwned::to_owned),
         ..Facts::default()
     };
     let outcome = planner::plan(&Request {
         attempt: &Attempt(attempt.to_owned()),
         from: Side {
-            target: &target(from),
+            target: &target(from, from_image),
             config: from,
         },
         to: Side {
-            target: &target(to),
+            target: &target(to, to_image),
             config: to,
         },
         facts: &facts,

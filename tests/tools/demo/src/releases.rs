@@ -55,6 +55,7 @@ const OPERATOR: Component = Component {
         name: "demo-operator",
         cargo: &["-p", "demo"],
     }],
+    scripts: &[],
     packages: &["gcc-12-base", "libc6", "libgcc-s1"],
     links: &[],
     user: "65532:65532",

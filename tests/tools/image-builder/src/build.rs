@@ -15,7 +15,7 @@ use release::{ImageDigest, MANIFESTS, OPERATOR_LABEL};
 
 use crate::architecture::Architecture;
 use crate::checkout::Checkout;
-use crate::component::{COMPONENTS, Component, KEYS, NON_ROOT, ReleaseRole};
+use crate::component::{COMPONENTS, Component, KEYS, NON_ROOT, ReleaseRole, file_name};
 use crate::debian::{self, Package};
 use crate::parts::{PackedParts, Parts};
 use crate::run::text;
@@ -182,8 +182,7 @@ fn draft(
         .of(options, component, || pack(options, checkout, component))?;
     let mut draft = Draft::new(options.architecture.platform(), checkout.time);
     component.user.clone_into(&mut draft.user);
-    let entrypoint = component.programs.first().context("it has no program")?;
-    draft.entrypoint = vec![format!("/usr/bin/{}", entrypoint.name)];
+    draft.entrypoint = vec![component.entrypoint().context("it has nothing to run")?];
     draft.labels = labels(checkout, component.name, component.title);
 
     draft.push(
@@ -320,6 +319,13 @@ fn programs(options: &Options, component: &Component) -> anyhow::Result<Tree> {
             EntryContent::File(file),
         )?;
     }
+    for script in component.scripts {
+        tree.put(
+            &format!("usr/bin/{}", file_name(script)),
+            0o755,
+            EntryContent::File(options.checkout.join(script)),
+        )?;
+    }
     Ok(tree)
 }
 
@@ -420,6 +426,7 @@ mod tests {
                 name: "small",
                 cargo: &["-p", "image-builder"],
             }],
+            scripts: &[],
             packages: &[],
             links: &[],
             ..COMPONENTS[0]

@@ -20,6 +20,55 @@ const TOOLS: &[(&str, &str)] = &[
     ("usr/bin/sh", "/bin/busybox"),
 ];
 
+/// What buildah needs for builds without an engine and a runtime of containers: the libraries that
+/// it links, and what verifies signatures by GPG keys. Its dependencies name more, for ways to run
+/// containers that are not taken. A shell's tools are busybox's, because the script needs few.
+const BUILDAH: &[&str] = &[
+    "buildah",
+    "busybox-static",
+    "ca-certificates",
+    "gcc-12-base",
+    "gpg",
+    "gpgconf",
+    "libassuan0",
+    "libbz2-1.0",
+    "libc6",
+    "libdevmapper1.02.1",
+    "libgcc-s1",
+    "libgcrypt20",
+    "libgpg-error0",
+    "libgpgme11",
+    "libpcre2-8-0",
+    "libreadline8",
+    "libseccomp2",
+    "libselinux1",
+    "libsqlite3-0",
+    "libtinfo6",
+    "libudev1",
+    "zlib1g",
+];
+
+/// What the script that runs buildah calls.
+const TOOLS_OF_BUILDS: &[(&str, &str)] = &[
+    ("bin/sh", "busybox"),
+    ("usr/bin/cat", "/bin/busybox"),
+    ("usr/bin/cp", "/bin/busybox"),
+    ("usr/bin/cut", "/bin/busybox"),
+    ("usr/bin/grep", "/bin/busybox"),
+    ("usr/bin/gzip", "/bin/busybox"),
+    ("usr/bin/ls", "/bin/busybox"),
+    ("usr/bin/mkdir", "/bin/busybox"),
+    ("usr/bin/mkfifo", "/bin/busybox"),
+    ("usr/bin/mount", "/bin/busybox"),
+    ("usr/bin/rm", "/bin/busybox"),
+    ("usr/bin/sed", "/bin/busybox"),
+    ("usr/bin/sh", "/bin/busybox"),
+    ("usr/bin/tail", "/bin/busybox"),
+    ("usr/bin/tar", "/bin/busybox"),
+    ("usr/bin/tee", "/bin/busybox"),
+    ("usr/bin/umount", "/bin/busybox"),
+];
+
 /// What people and scripts run in the daemon's container: a shell, which clients name by its path,
 /// copies of files, and the host's own programs below `/rootfs`.
 const TOOLS_FOR_PEOPLE: &[(&str, &str)] = &[
@@ -40,6 +89,9 @@ pub struct Component {
     pub title: &'static str,
     /// Its programs, in `/usr/bin`; the first is what it runs.
     pub programs: &'static [Program],
+    /// Its scripts, in `/usr/bin`, as files of the checkout; without programs, the first is what
+    /// it runs.
+    pub scripts: &'static [&'static str],
     /// Debian packages whose files it has.
     pub packages: &'static [&'static str],
     /// Symbolic links besides those of packages: path and target.
@@ -65,8 +117,25 @@ pub enum ReleaseRole {
     Component,
 }
 
+impl Component {
+    /// Path of what it runs; none, where it has nothing to run.
+    pub fn entrypoint(&self) -> Option<String> {
+        let program = self.programs.first().map(|program| program.name);
+        let name = program.or_else(|| self.scripts.first().map(|script| file_name(script)))?;
+        Some(format!("/usr/bin/{name}"))
+    }
+}
+
+/// The last part of a path.
+pub(crate) fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
 /// Image of the OS, which other sources than ours make.
 pub const OS: &str = "slipway-os";
+
+/// Image that builds images of the OS.
+pub const OS_BUILDER: &str = "slipway-os-builder";
 
 /// Image of the keys by which clusters verify releases, under OpenShift's name.
 pub const KEYS: &str = "cluster-update-keys";
@@ -104,6 +173,7 @@ pub const COMPONENTS: &[Component] = &[
             name: "mcc",
             cargo: &["-p", "controller"],
         }],
+        scripts: &[],
         packages: GLIBC,
         links: &[],
         user: NON_ROOT,
@@ -136,7 +206,7 @@ pub const COMPONENTS: &[Component] = &[
             },
         ],
         role: ReleaseRole::Operator,
-        references: &["slipway-mcd", OS],
+        references: &["slipway-mcd", OS_BUILDER, OS],
     },
     Component {
         name: "slipway-mcs",
@@ -145,6 +215,7 @@ pub const COMPONENTS: &[Component] = &[
             name: "mcs",
             cargo: &["-p", "config-server"],
         }],
+        scripts: &[],
         packages: GLIBC,
         links: &[],
         user: NON_ROOT,
@@ -178,6 +249,7 @@ pub const COMPONENTS: &[Component] = &[
                 ],
             },
         ],
+        scripts: &[],
         packages: GLIBC_AND_TOOLS,
         links: TOOLS_FOR_PEOPLE,
         // It is root on the host, whose files and services it changes.
@@ -197,6 +269,7 @@ pub const COMPONENTS: &[Component] = &[
             name: "cvo",
             cargo: &["-p", "cvo"],
         }],
+        scripts: &[],
         packages: GLIBC_AND_TOOLS,
         links: TOOLS,
         user: NON_ROOT,
@@ -208,6 +281,20 @@ pub const COMPONENTS: &[Component] = &[
         role: ReleaseRole::Base,
         references: &[],
     },
+    Component {
+        name: OS_BUILDER,
+        title: "Slipway: builds images of the OS for pools",
+        programs: &[],
+        scripts: &["deploy/os-builder/build-os-image"],
+        packages: BUILDAH,
+        links: TOOLS_OF_BUILDS,
+        // It mounts, and gives files to their owners.
+        user: "",
+        // The controller makes its Jobs.
+        manifests: &[],
+        role: ReleaseRole::Component,
+        references: &[],
+    },
     // Not of a release: its manifests are applied apart.
     Component {
         name: "slipway-muo",
@@ -216,6 +303,7 @@ pub const COMPONENTS: &[Component] = &[
             name: "muo",
             cargo: &["-p", "managed-upgrade"],
         }],
+        scripts: &[],
         packages: GLIBC,
         links: &[],
         user: NON_ROOT,
@@ -230,6 +318,7 @@ pub const COMPONENTS: &[Component] = &[
             name: "update-service",
             cargo: &["-p", "update-service"],
         }],
+        scripts: &[],
         packages: GLIBC,
         links: &[],
         user: NON_ROOT,
@@ -254,7 +343,7 @@ mod tests {
                     .all(|other| other.name != name),
                 "{name} stands twice"
             );
-            assert!(!component.programs.is_empty(), "{name}");
+            assert!(component.entrypoint().is_some(), "{name}");
             assert!(component.packages.is_sorted(), "{name}");
             let has_tools = component.packages.contains(&"busybox-static");
             assert_eq!(has_tools, !component.links.is_empty(), "{name}");

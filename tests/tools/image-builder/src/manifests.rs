@@ -109,7 +109,7 @@ mod tests {
     use release::{ImageDigest, Manifest, Metadata, Payload, PullSpec};
 
     use super::*;
-    use crate::component::{COMPONENTS, OS};
+    use crate::component::{COMPONENTS, OS, OS_BUILDER};
 
     fn deploy() -> PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../deploy")
@@ -253,10 +253,12 @@ mod tests {
         let images = images.text("/data/images.json").unwrap();
         let images: BTreeMap<String, String> = serde_json::from_str(images).unwrap();
         assert_eq!(images["releaseVersion"], "1.0.0");
-        assert_eq!(
-            images["machineConfigDaemon"],
-            request.images["slipway-mcd"].pull_spec.as_str()
-        );
+        for (key, image) in [
+            ("machineConfigDaemon", "slipway-mcd"),
+            ("slipwayOsBuilder", OS_BUILDER),
+        ] {
+            assert_eq!(images[key], request.images[image].pull_spec.as_str());
+        }
         let operator = named("ClusterOperator", "machine-config");
         assert_eq!(
             operator.text("/status/versions/0/version").unwrap(),

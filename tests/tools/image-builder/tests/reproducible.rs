@@ -67,8 +67,10 @@ fn clones_at_two_paths_give_the_same_digests() {
         let root = directory.path().join(component.name);
         fs::create_dir(&root).unwrap();
         extract(&clone.join("target/images"), component.name, &root);
-        let program = format!("/usr/bin/{}", component.programs.first().unwrap().name);
-        let help = run(Command::new("chroot").arg(&root).args([&program, "--help"]));
+        let program = component.entrypoint().unwrap();
+        let help = run(Command::new("chroot")
+            .arg(&root)
+            .args([program.as_str(), "--help"]));
         assert!(help.contains("Usage: "), "{}: {help}", component.name);
     }
 }

@@ -12,8 +12,8 @@ use release::PullSpec;
 use crate::kustomization::{self, Kustomization};
 use crate::{files, images};
 
-/// Of `deploy/`, what only a release applies: templates.
-const RELEASES_ONLY: [&str; 2] = ["cluster-operator", "release"];
+/// Of `deploy/`, what people do not apply: templates of releases, and the script of an image.
+const RELEASES_ONLY: [&str; 3] = ["cluster-operator", "os-builder", "release"];
 
 /// The page that `deploy/` opens with, and its name in the bundle, which has a page of its own.
 const PAGE: (&str, &str) = ("README.md", "INSTALL.md");

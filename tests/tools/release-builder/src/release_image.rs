@@ -156,7 +156,8 @@ mod tests {
             ));
             assert!(has(&format!("rhel-coreos={}", image.os)));
             assert!(has(&format!("slipway-os={}", image.os)));
-            let kept = "--include=slipway-mcs,slipway-muo,slipway-update-service,rhel-coreos";
+            let kept = "--include=slipway-mcs,slipway-os-builder,slipway-muo,\
+                        slipway-update-service,rhel-coreos";
             assert!(has(kept), "{arguments:?}");
         });
     }

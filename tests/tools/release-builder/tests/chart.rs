@@ -429,7 +429,9 @@ const GUARDS: [&str; 2] = [
 #[ignore = "needs root, the lab's control plane, kubectl, and helm built by go"]
 async fn bundle_and_chart_install_update_and_go() {
     let release = Release::new();
-    let server = ApiServer::start("release-objects", "install").await.unwrap();
+    let server = ApiServer::start("release-objects", "install")
+        .await
+        .unwrap();
     let kubectl = |words: &[&str]| printed(&run(release.on(&release.kubectl, &server).args(words)));
     let helm = |words: &[&str]| {
         printed(&run(release

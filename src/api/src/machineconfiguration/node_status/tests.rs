@@ -17,6 +17,13 @@ fn node(current: &str, desired: &str, state: &str) -> NodeStatus {
     ])
 }
 
+fn layered(config: &str, image: &str) -> Target {
+    Target {
+        config: config.to_owned(),
+        image: Some(image.to_owned()),
+    }
+}
+
 #[test]
 fn every_annotation_is_read_into_its_field() {
     let text = |text: &str| Some(text.to_owned());
@@ -38,9 +45,9 @@ fn every_annotation_is_read_into_its_field() {
         (annotation::DRAIN_SINCE, "1970-01-01T00:00:02Z"),
         (annotation::CORDONED_BY, "1-0"),
         (annotation::RETRY, "c"),
-        (annotation::NEXT_CONFIG, "d"),
+        (annotation::NEXT_CONFIG, "d image-d"),
         (annotation::NEXT_BYTES_PER_SECOND, "20000000"),
-        (annotation::FETCHED, "e"),
+        (annotation::FETCHED, "e two images"),
         (annotation::NOT_FETCHED, "f: 503"),
         (annotation::DESIRED_PINS, "edge=2.0a1b2c3d"),
         (annotation::CURRENT_PINS, "edge"),
@@ -56,7 +63,7 @@ fn every_annotation_is_read_into_its_field() {
         reason: "it broke".to_owned(),
         failed_in: Some(Reading::Known(FailedIn {
             phase: PhaseName::Held,
-            config: "b".to_owned(),
+            target: Target::of_config("b"),
         })),
         phase: Some(Reading::Known(PhaseName::RollingBack)),
         since: second(1),
@@ -67,9 +74,9 @@ fn every_annotation_is_read_into_its_field() {
         drain_since: second(2),
         cordoned_by: text("1-0"),
         retry: text("c"),
-        next_config: text("d"),
+        next: Some(Reading::of("d image-d", Target::parse)),
         next_bytes_per_second: NonZeroU64::new(20_000_000).map(Reading::Known),
-        fetched: text("e"),
+        fetched: Some(Reading::of("e two images", Target::parse)),
         not_fetched: text("f: 503"),
         desired_pins: Some(Reading::of("edge=2.0a1b2c3d", PinList::parse)),
         current_pins: Some(Reading::Unknown("edge".to_owned())),
@@ -96,6 +103,8 @@ fn empty_annotations_count_as_absent_except_where_presence_counts() {
         annotation::DESIRED_DRAIN,
         annotation::LAST_APPLIED_DRAIN,
         annotation::RETRY,
+        annotation::NEXT_CONFIG,
+        annotation::FETCHED,
         annotation::NEXT_BYTES_PER_SECOND,
         annotation::DESIRED_PINS,
         annotation::CURRENT_PINS,
@@ -179,18 +188,28 @@ fn done_pending_and_failing_follow_configs_and_state() {
 
 #[test]
 fn layered_image_is_part_of_the_target() {
-    let layered = NodeStatus {
-        desired_image: Some("image".to_owned()),
+    let (plain, built) = (Target::of_config("a"), layered("a", "image"));
+    let assigned = NodeStatus {
+        desired_image: built.image.clone(),
         ..node("a", "a", "Done")
     };
-    assert!(layered.has_pending_target() && !layered.is_done() && !layered.is_assigned_to("a"));
-    let reached = NodeStatus {
-        current_image: layered.desired_image.clone(),
-        ..layered
+    assert!(assigned.has_pending_target() && !assigned.is_done());
+    assert!(assigned.is_assigned_to(&built) && !assigned.is_assigned_to(&plain));
+    assert_eq!(assigned.current(), Some(plain.clone()));
+    let failing = NodeStatus {
+        state: node("a", "a", "Degraded").state,
+        ..assigned.clone()
     };
-    assert!(reached.is_done() && !reached.is_updated("a"));
-    assert!(node("a", "a", "Done").is_updated("a"));
-    assert!(!node("a", "a", "Done").is_updated("b"));
+    assert!(failing.is_failing(), "only the image is another");
+    let reached = NodeStatus {
+        current_image: assigned.desired_image.clone(),
+        ..assigned
+    };
+    assert!(reached.is_done() && reached.is_updated(&built) && !reached.is_updated(&plain));
+    assert_eq!(reached.current(), Some(built));
+    assert!(node("a", "a", "Done").is_updated(&plain));
+    assert!(!node("a", "a", "Done").is_updated(&Target::of_config("b")));
+    assert_eq!(node("", "a", "Done").current(), None);
 }
 
 #[test]
@@ -262,7 +281,9 @@ fn a_failure_counts_as_the_configurations_only_after_it_was_applied() {
         ("Verifying b", "b", true),
         ("Applying b", "b", false),
         ("Fetching b", "b", false),
-        // Of another configuration, unknown, malformed, and of one that runs.
+        // Of another configuration or image, unknown, malformed, and of one that runs.
+        ("Held b image", "b", false),
+        ("Held b image more", "b", false),
         ("Held c", "b", false),
         ("Landing b", "b", false),
         ("b", "b", false),
@@ -275,11 +296,15 @@ fn a_failure_counts_as_the_configurations_only_after_it_was_applied() {
             (annotation::STATE, "Degraded"),
             (annotation::FAILED_IN, failed_in),
         ]);
-        assert_eq!(status.has_failed_past_apply("b"), expected, "{failed_in:?}");
+        let of_b = status.has_failed_past_apply(&Target::of_config("b"));
+        assert_eq!(of_b, expected, "{failed_in:?}");
     }
-    let failed_in = FailedIn {
-        phase: PhaseName::Fetching,
-        config: "rendered-worker-1".to_owned(),
-    };
-    assert_eq!(FailedIn::parse(&failed_in.to_string()), Some(failed_in));
+    for target in [
+        Target::of_config("rendered-worker-1"),
+        layered("rendered-worker-1", "registry:5000/os@sha256:0"),
+    ] {
+        let phase = PhaseName::Fetching;
+        let failed_in = FailedIn { phase, target };
+        assert_eq!(FailedIn::parse(&failed_in.to_string()), Some(failed_in));
+    }
 }

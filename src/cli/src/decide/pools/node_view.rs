@@ -1,13 +1,12 @@
 //! One node, from objects.
 
-use api::machineconfiguration::MachineConfigPool;
 use api::machineconfiguration::node_status::{DrainRequest, Reading};
 use jiff::Timestamp;
 use pool::membership::{Placement, place};
 use pool::node::NodeView;
-use pool::view::PoolView;
 use serde::Serialize;
 
+use super::objects::PoolObjects;
 use super::view::seconds_since;
 use crate::decide::blocks::{columns, duration, first_line};
 
@@ -66,11 +65,11 @@ pub(crate) struct NodeDetails {
 impl NodeDetails {
     pub(crate) fn new(
         node: &NodeView,
-        pools: &[MachineConfigPool],
+        pools: &PoolObjects,
         evictions: Option<Vec<EvictionTrial>>,
         now: Timestamp,
     ) -> Self {
-        let views: Vec<PoolView> = pools.iter().map(PoolView::parse).collect();
+        let views = pools.views();
         let placement = place(node, &views);
         let pool = placement.pool().map(ToOwned::to_owned);
         let unmanaged = match placement {
@@ -92,7 +91,9 @@ impl NodeDetails {
             unready: node.unready.iter().map(ToString::to_string).collect(),
             current_config: status.current_config.clone(),
             desired_config: status.desired_config.clone(),
-            pool_config: target.filter(|target| !status.is_assigned_to(target)),
+            pool_config: target
+                .filter(|target| !status.is_assigned_to(target))
+                .map(|target| target.config),
             waits_for: status.waits_for.clone(),
             reason: status.reason.clone(),
             desired_drain: status.desired_drain.as_ref().map(written::<DrainRequest>),

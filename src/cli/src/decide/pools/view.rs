@@ -1,7 +1,9 @@
 //! A pool and its nodes, from objects.
 //!
+//! - `image`: the OS image of a pool in image mode
 //! - `pinned`: pinned image sets of a pool
 
+mod image;
 mod pinned;
 
 use api::condition::ConditionStatus;
@@ -18,7 +20,9 @@ use serde::Serialize;
 
 use crate::decide::blocks::{columns, duration, first_line, rounded};
 use crate::decide::forecast::{RollFacts, RollForecast, forecast};
+use crate::decide::pools::objects::PoolObjects;
 
+use self::image::PoolImageProgress;
 use self::pinned::PoolPinProgress;
 
 /// Conditions of a pool that name a fault, most important first.
@@ -41,6 +45,8 @@ pub(crate) struct PoolDetails {
     target: Option<String>,
     /// The rendered configuration that all nodes run.
     current: Option<String>,
+    /// How far its OS image is; none for a pool that is not in image mode.
+    image: Option<PoolImageProgress>,
     nodes: usize,
     updated: usize,
     out_of_service: usize,
@@ -90,15 +96,20 @@ struct NodeRow {
 /// All pools, by name with the control plane's first, and a sentence for each node that none
 /// manages.
 pub(crate) fn pools(
-    pools: &[MachineConfigPool],
+    objects: &PoolObjects,
     nodes: &[NodeView],
     now: Timestamp,
 ) -> (Vec<PoolDetails>, Vec<String>) {
-    let views: Vec<PoolView> = pools.iter().map(PoolView::parse).collect();
+    let views = objects.views();
     let sorted = Membership::sort(nodes, &views);
-    let paired = pools.iter().zip(&views);
+    let paired = objects.pools.iter().zip(&views);
     let mut details: Vec<PoolDetails> = paired
-        .map(|(pool, view)| PoolDetails::new(pool, view, sorted.of(&view.name), now))
+        .map(|(pool, view)| {
+            let mut details = PoolDetails::new(pool, view, sorted.of(&view.name), now);
+            let image = view.image.as_ref();
+            details.image = image.map(|image| PoolImageProgress::of(image, objects, now));
+            details
+        })
         .collect();
     details.sort_by(|one, other| {
         let key = |pool: &PoolDetails| (pool.name != role::MASTER, pool.name.clone());
@@ -139,7 +150,7 @@ impl PoolDetails {
                 .filter(|condition| condition.status == ConditionStatus::True)
                 .map(|condition| PoolFinding::new(condition, now))
         };
-        let target = view.target.clone();
+        let target = view.target_config().map(ToOwned::to_owned);
         let faults: Vec<PoolFinding> = FAULTS.iter().filter_map(holds).collect();
         let updating = status.condition(&PoolConditionType::Updating);
         let rolls = !view.is_paused
@@ -157,7 +168,7 @@ impl PoolDetails {
         let pinned_images = PoolPinProgress::of(pool, members);
         let mut members: Vec<NodeRow> = members
             .iter()
-            .map(|node| NodeRow::new(node, target.as_deref(), now))
+            .map(|node| NodeRow::new(node, view, now))
             .collect();
         members.sort_by(|one, other| one.name.cmp(&other.name));
         let count = |count: i32| usize::try_from(count).unwrap_or_default();
@@ -170,6 +181,7 @@ impl PoolDetails {
                 .map_or_else(|| "1".to_owned(), |max| max.to_string().replace('"', "")),
             current: status.configuration.name().map(ToOwned::to_owned),
             target,
+            image: None,
             nodes: members.len(),
             updated: members.iter().filter(|node| node.is_updated).count(),
             out_of_service: count(status.unavailable_machine_count),
@@ -223,6 +235,9 @@ impl PoolDetails {
             let current = self.current.clone().unwrap_or_default();
             row("Configuration", format!("{target} (from {current})"));
         }
+        if let Some(image) = &self.image {
+            row("OS image", image.text());
+        }
         row("maxUnavailable", self.max_unavailable.clone());
         if self.is_paused {
             row("Paused", "no node is assigned a configuration".to_owned());
@@ -264,13 +279,13 @@ impl PoolDetails {
 
 /// Facts about the roll of a pool to its target; none if all of its nodes are there.
 fn roll(view: &PoolView, members: &[&NodeView], began: Timestamp) -> Option<RollFacts> {
-    let target = view.target.as_deref()?;
+    let target = view.target.as_ref()?;
     let at_once = budget(&view.name, view.max_unavailable.as_ref(), members.len()).ok()?;
     let mut facts = RollFacts::of_none(began, at_once.get());
     for node in members {
         let status = &node.status;
         let since = status.since.as_ref().and_then(Reading::known);
-        if status.is_updated(target) {
+        if view.is_reached_by(node) {
             facts.done.extend(since);
         } else if status.state().is_failed() {
             // It is repaired by a person, at a time that no one knows.
@@ -325,7 +340,7 @@ impl PoolFinding {
 }
 
 impl NodeRow {
-    fn new(node: &NodeView, target: Option<&str>, now: Timestamp) -> Self {
+    fn new(node: &NodeView, view: &PoolView, now: Timestamp) -> Self {
         let status = &node.status;
         let since = status.since.as_ref().and_then(Reading::known);
         Self {
@@ -339,7 +354,7 @@ impl NodeRow {
             unready: node.unready.iter().map(ToString::to_string).collect(),
             current: status.current_config.clone(),
             desired: status.desired_config.clone(),
-            is_updated: target.is_some_and(|target| status.is_updated(target)),
+            is_updated: view.is_reached_by(node),
             waits_for: status.waits_for.clone(),
             reason: status.reason.clone(),
         }

@@ -9,17 +9,17 @@ fn progressing(status: &str) -> ClusterObject {
     ]}}))
 }
 
-fn cluster() -> (Vec<MachineConfigPool>, Vec<NodeView>) {
+fn cluster() -> (PoolObjects, Vec<NodeView>) {
     let waiting = json!({
         "unavailableMachineCount": 1,
         "conditions": [{
             "type": "Waiting", "status": "True", "reason": "Budget", "message": "w3: one is out"
         }]
     });
-    let pools = vec![
+    let pools = PoolObjects::from(vec![
         pool("worker", &json!({}), &waiting),
         pool("master", &json!({ "paused": true }), &json!({})),
-    ];
+    ]);
     (pools, workers())
 }
 

@@ -26,6 +26,15 @@ pub const DAEMON: &str = "machineConfigDaemon";
 /// Name of this program's image in [`COMPONENT_IMAGES`].
 pub const CONTROLLER: &str = "machineConfigController";
 
+/// Name of the image that builds OS images in [`COMPONENT_IMAGES`].
+pub const OS_BUILDER: &str = "slipwayOsBuilder";
+
+/// The image of a component of this version's release; none where the release names none.
+pub fn component(components: Option<&ConfigMapData>, own: &str, name: &str) -> Option<String> {
+    let mut images = of_components(components, own).ok()?;
+    images.remove(name).filter(|image| !image.is_empty())
+}
+
 /// Why the images of a release cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {

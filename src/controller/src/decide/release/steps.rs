@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::daemons;
-use super::images::{self, ReleaseImages};
+use super::images::{DAEMON, Error as ImagesError, ReleaseImages, completed};
 use super::required::{self, Shortfall, Wanted};
 use crate::store::Configs;
 use crate::store::daemons::DaemonRollout;
@@ -67,7 +67,7 @@ pub struct ReleaseFacts<'a> {
     /// Version of this controller's release.
     pub version: &'a str,
     /// What its `ConfigMap`s say, or what is wrong with them.
-    pub images: &'a Result<ReleaseImages, images::Error>,
+    pub images: &'a Result<ReleaseImages, ImagesError>,
     /// Pull spec of the release, if it was read.
     pub release_image: Option<&'a str>,
     pub config: Option<&'a ControllerConfig>,
@@ -127,7 +127,7 @@ pub fn next(facts: &ReleaseFacts<'_>) -> NextStep {
             ),
         });
     };
-    let image = images.components.get(images::DAEMON).map(String::as_str);
+    let image = images.components.get(DAEMON).map(String::as_str);
     let pending = daemons::pending(facts.daemons, image);
     let change = images.change(config, facts.release_image);
     match (&pending, change) {
@@ -137,7 +137,7 @@ pub fn next(facts: &ReleaseFacts<'_>) -> NextStep {
         (_, Some(change)) => return NextStep::Configure(change),
         (_, None) => {}
     }
-    if let Some(change) = images::completed(config, facts.version, facts.now) {
+    if let Some(change) = completed(config, facts.version, facts.now) {
         return NextStep::Complete(change);
     }
     if let Some(why) = pending {

@@ -144,8 +144,16 @@ fn what_is_not_the_pools_own_rendering_is_left_alone() {
     assert_eq!(removed(&cluster, retention(0, 0)), Vec::<String>::new());
     cluster.configs = vec![config(&name(0), 100, "worker")];
     assert_eq!(removed(&cluster, retention(0, 0)), [name(0)]);
-    // Builds of images name configurations.
-    cluster.os_configs = vec![json!({ "metadata": { "name": "worker" } })];
+    // A build of an OS image names it.
+    cluster.os_builds = vec![json!({
+        "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineOSBuild",
+        "metadata": { "name": "worker-1" },
+        "spec": {
+            "machineConfig": { "name": name(0) },
+            "machineOSConfig": { "name": "worker" },
+            "renderedImagePushSpec": "registry.example/os:worker-1",
+        },
+    })];
     assert_eq!(removed(&cluster, retention(0, 0)), Vec::<String>::new());
 }
 

@@ -33,7 +33,7 @@ impl Agent {
             Err(invalid) => Event::Rejected(vec![invalid.to_string()]),
         };
         let event = if end == Event::Prepared {
-            tracing::info!(config = to.config, "fetched before the node's turn");
+            tracing::info!(config = %to, "fetched before the node's turn");
             Event::Fetched
         } else {
             not_fetched(end)
@@ -48,8 +48,7 @@ impl Agent {
         bytes_per_second: Option<NonZeroU64>,
         events: &EventSink,
     ) -> Event {
-        let config = &plan.to.config;
-        tracing::info!(config, bytes_per_second, "fetching before the node's turn");
+        tracing::info!(config = %plan.to, bytes_per_second, "fetching before the node's turn");
         if let Err(error) = self.helper.limit_fetch(bytes_per_second) {
             return Event::Failed(Chain(&error).to_string());
         }

@@ -82,7 +82,7 @@ impl World {
     }
 
     fn is_bad(&self, target: &Target) -> bool {
-        self.bad.contains(&target.config.as_str())
+        self.bad.contains(&target.config.as_str()) || target.image.as_deref() == Some("bad")
     }
 
     fn fails(&mut self) -> bool {
@@ -123,11 +123,9 @@ impl World {
     }
 }
 
-fn target(config: &str) -> Target {
-    Target {
-        config: config.to_owned(),
-        image: None,
-    }
+/// A configuration, or one with an image, as annotations name it.
+fn target(text: &str) -> Target {
+    Target::parse(text).unwrap()
 }
 
 /// Carries out commands on the simulated host. Each takes a moment, so that targets and kills find
@@ -171,7 +169,8 @@ impl Executor for Fake {
                 if to.config == "refused" {
                     Event::Rejected(vec!["no".to_owned()])
                 } else {
-                    let reboots = world.reboots.contains(&to.config.as_str());
+                    let reboots =
+                        world.reboots.contains(&to.config.as_str()) || to.image != world.at.image;
                     let outline = Outline {
                         route: if reboots { Route::Reboot } else { Route::Live },
                         drain: reboots,
@@ -401,7 +400,18 @@ fn play(mut world: World, stimuli: &[Stimulus]) -> World {
 }
 
 fn stimuli() -> impl Strategy<Value = Vec<Stimulus>> {
-    let config = prop::sample::select(vec!["a", "b", "c", "live", "bad", "refused"]);
+    let config = prop::sample::select(vec![
+        "a",
+        "b",
+        "c",
+        "live",
+        "bad",
+        "refused",
+        "a image",
+        "a image2",
+        "live image",
+        "a bad",
+    ]);
     let stimulus = prop_oneof![
         4 => config.clone().prop_map(Stimulus::Desired),
         2 => prop::option::of(config).prop_map(Stimulus::Next),
@@ -440,12 +450,12 @@ proptest! {
                 prop_assert_eq!(&world.at, &world.last_good);
                 prop_assert!(world.journal.is_none(), "{:?}", world.journal);
             }
-            Some("bad") => {
+            Some("bad" | "a bad") => {
                 prop_assert_eq!(state, Some(NodeState::Degraded));
                 prop_assert_eq!(&world.at, &world.last_good);
             }
             Some(config) => {
-                prop_assert_eq!(world.at.config.as_str(), config);
+                prop_assert_eq!(&world.at, &target(config));
                 prop_assert_eq!(state, Some(NodeState::Done));
             }
             None => prop_assert_eq!(state, Some(NodeState::Done)),

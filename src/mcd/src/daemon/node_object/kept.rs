@@ -8,7 +8,7 @@ use api::machineconfiguration::{MachineConfigNodeStatus, NodeStatus, PhaseName, 
 use chassis::report::Chain;
 use host::files::{Content, Root};
 use node::view::Node;
-use node_update::plan::{Mode, OwnerIds};
+use node_update::plan::{Mode, OwnerIds, Target};
 use serde::{Deserialize, Serialize};
 
 /// Where it is kept. In `/var`: an update ends behind a reboot.
@@ -29,7 +29,7 @@ pub struct KeptNodeObject {
     object: Option<String>,
     /// Generation of the object.
     pub generation: Option<i64>,
-    /// What its spec has the node be in.
+    /// What its spec has the node be in, as text.
     pub desired: Option<String>,
     pub status: MachineConfigNodeStatus,
 }
@@ -39,7 +39,7 @@ impl KeptNodeObject {
     /// in.
     pub fn of(
         node: &Node,
-        (generation, desired): (Option<i64>, Option<&str>),
+        (generation, desired): (Option<i64>, Option<&Target>),
         status: &MachineConfigNodeStatus,
     ) -> Self {
         let value = |key| node.annotation(key).map(str::to_owned);
@@ -49,14 +49,20 @@ impl KeptNodeObject {
             since: value(annotation::SINCE),
             object: value(annotation::NODE_OBJECT),
             generation,
-            desired: desired.map(str::to_owned),
+            desired: desired.map(Target::to_string),
             status: status.clone(),
         }
     }
 
     fn is_of(&self, node: &Node) -> bool {
-        let spec = (self.generation, self.desired.as_deref());
+        let target = self.target();
+        let spec = (self.generation, target.as_ref());
         self.since.is_some() && *self == Self::of(node, spec, &self.status)
+    }
+
+    /// What its spec has the node be in.
+    pub fn target(&self) -> Option<Target> {
+        self.desired.as_deref().and_then(Target::parse)
     }
 }
 
@@ -137,15 +143,17 @@ mod tests {
     fn a_status_holds_for_the_phase_that_it_was_written_for() {
         let host = tempfile::tempdir().unwrap();
         let status = MachineConfigNodeStatus::default();
+        let target = Target::parse("a registry:5000/os").unwrap();
         let (idle, fetching) = (node("Idle", "1"), node("Fetching", "2"));
         let mut first = KeptStatus::of(host.path());
         for node in [&idle, &fetching] {
             first.write(node, || {
-                KeptNodeObject::of(node, (Some(3), Some("a")), &status)
+                KeptNodeObject::of(node, (Some(3), Some(&target)), &status)
             });
         }
         let read = |node: &Node| KeptStatus::of(host.path()).read(node);
         let kept = read(&idle).unwrap();
+        assert_eq!(kept.target(), Some(target));
         assert_eq!((kept.generation, kept.status), (Some(3), status));
         assert_eq!(read(&fetching), None, "a phase in which no process ends");
         assert_eq!(read(&node("Idle", "4")), None, "the node went on since");

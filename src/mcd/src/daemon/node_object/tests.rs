@@ -200,6 +200,75 @@ async fn answer_that_never_holds_what_was_written_is_not_written_for_ever() {
     follow(calls, &[idle]).await;
 }
 
+/// Where a definition has no place for images, the API server would refuse a status with them.
+#[tokio::test(start_paused = true)]
+async fn images_are_shown_of_an_object_that_has_them() {
+    let image = "registry/os@sha256:1";
+    let mut idle = (*node("u", "Idle", "a")).clone();
+    for key in [annotation::CURRENT_IMAGE, annotation::DESIRED_IMAGE] {
+        idle.annotations.insert(key.to_owned(), image.to_owned());
+    }
+    let images = json!({ "currentImage": image, "desiredImage": image });
+    for has_images in [true, false] {
+        let mut spec = json!({ "configVersion": { "desired": "a" } });
+        let mut status =
+            conditions::settled(&idle, Some(2), &MachineConfigNodeStatus::default(), now());
+        let mut body = body(&status);
+        if has_images {
+            spec["configImage"] = json!({ "desiredImage": image });
+            status.config_image = serde_json::from_value(images.clone()).unwrap();
+            body["status"]["configImage"] = images.clone();
+        }
+        let object = |status: Option<&MachineConfigNodeStatus>| {
+            let metadata = json!({ "name": "n", "generation": 2 });
+            json!({ "metadata": metadata, "spec": spec, "status": status })
+        };
+        let calls = vec![
+            Call::get(OBJECT, Reply::ok(object(None))),
+            Call::patch(STATUS, body, Reply::ok(object(Some(&status)))),
+        ];
+        follow(calls, &[Arc::new(idle.clone())]).await;
+    }
+}
+
+/// The controller's write of another image for the same configuration is a generation, too.
+#[tokio::test(start_paused = true)]
+async fn generation_of_another_image_is_observed_with_its_first_write() {
+    let object = |generation: i64, image: &str, status: Option<&MachineConfigNodeStatus>| {
+        json!({
+            "metadata": { "name": "n", "generation": generation },
+            "spec": {
+                "configVersion": { "desired": "a" }, "configImage": { "desiredImage": image },
+            },
+            "status": status,
+        })
+    };
+    let in_image = |image: &str| {
+        let mut node = (*node("u", "Idle", "a")).clone();
+        for key in [annotation::CURRENT_IMAGE, annotation::DESIRED_IMAGE] {
+            node.annotations.insert(key.to_owned(), image.to_owned());
+        }
+        Arc::new(node)
+    };
+    let write = |node: &Node, generation: i64, before: &MachineConfigNodeStatus| {
+        let mut status = conditions::settled(node, Some(generation), before, now());
+        status.config_image = images::shown(node, &status);
+        let mut body = body(&status);
+        body["status"]["observedGeneration"] = json!(generation);
+        body["status"]["configImage"] = json!(status.config_image);
+        (status, body)
+    };
+    let (one, two) = (in_image("os@1"), in_image("os@2"));
+    let (first, at_rest) = write(&one, 2, &MachineConfigNodeStatus::default());
+    let (second, moved) = write(&two, 3, &first);
+    let calls = vec![
+        Call::get(OBJECT, Reply::ok(object(2, "os@1", None))),
+        Call::patch(STATUS, at_rest, Reply::ok(object(2, "os@1", Some(&first)))),
+        Call::patch(STATUS, moved, Reply::ok(object(3, "os@2", Some(&second)))),
+    ];
+    follow(calls, &[one, two]).await;
+}
+
 /// The controller's write of the assignment is observed without a second write of the status.
 #[tokio::test(start_paused = true)]
 async fn generation_of_the_assignment_is_observed_with_its_first_write() {

@@ -55,14 +55,17 @@ enum Luck {
 }
 
 fn is_bad(target: &Target) -> bool {
-    target.config == "bad"
+    target.config == "bad" || target.image.as_deref() == Some("bad")
 }
 
 fn is_refused(target: &Target) -> bool {
     target.config == "refused"
 }
 
-const NAMES: [&str; 5] = ["a", "b", "c", "bad", "refused"];
+/// The last differ from others in their image alone.
+const NAMES: [&str; 8] = [
+    "a", "b", "c", "bad", "refused", "a image", "a image2", "a bad",
+];
 
 impl World {
     fn new() -> Self {
@@ -400,7 +403,7 @@ fn luck() -> impl Strategy<Value = Luck> {
         1 => Just(Luck::Fails),
         1 => Just(Luck::DaemonDies),
         1 => Just(Luck::HostReboots),
-        2 => (0u8..5).prop_map(Luck::Retargeted),
+        2 => (0u8..8).prop_map(Luck::Retargeted),
         2 => (0u8..6).prop_map(Luck::Next),
     ]
 }

@@ -6,7 +6,7 @@ use crate::rollout::BudgetImpact;
 #[test]
 fn a_delayed_write_fails_once_its_node_has_changed() {
     let mut server = Server::new(1);
-    server.change_pool(|pool| pool.target = Some("rendered-worker-9".to_owned()));
+    server.change_pool(|pool| pool.target = Some(target(9)));
     let [mut late, mut other] = new_controllers(&server);
     for _ in 0..2 {
         late.step(&mut server);
@@ -23,7 +23,7 @@ fn a_delayed_write_fails_once_its_node_has_changed() {
     assert_eq!(server.out(), 1);
     assert_eq!(
         server.nodes[0].status.desired_config.as_deref(),
-        Some("rendered-worker-9")
+        Some("rendered-worker-4")
     );
     assert_eq!(
         decide(&server.pool, &server.nodes.iter().collect::<Vec<_>>(), NOW)
@@ -46,7 +46,7 @@ fn a_controller_that_knows_old_nodes_counts_them_by_the_claim() {
     for (index, name) in ["c", "a", "b", "b", "b"].into_iter().enumerate() {
         zone(&mut server, index, name);
     }
-    server.change_pool(|pool| pool.target = Some("rendered-worker-9".to_owned()));
+    server.change_pool(|pool| pool.target = Some(target(9)));
     let [mut prompt, mut late] = new_controllers(&server);
     late.see_nodes(&server, usize::MAX);
     // While the watch of the late one stands still, node-0 becomes the first and is assigned; then

@@ -3,7 +3,7 @@ use api::machineconfiguration::node_status::DrainRequest;
 use serde_json::json;
 
 use super::*;
-use crate::fixture::{NEW, NOW, assigned, decided, node, worker};
+use crate::fixture::{NEW, NOW, assigned, decided, node, target, worker};
 use crate::node::Unready;
 use crate::rollout::RolloutDecision;
 use crate::view::PoolView;
@@ -25,7 +25,7 @@ fn pool_that_saw(max: i64, spec: serde_json::Value, drains: &[(&NodeView, i64)])
         let since = NOW - SignedDuration::from_mins(*minutes);
         let seen_by_then = drains.iter().filter(|(_, other)| other >= minutes);
         let nodes = seen_by_then.map(|(node, _)| *node);
-        pool.facts.drains.note(NEW, nodes, since);
+        pool.facts.drains.note(&target(NEW), nodes, since);
     }
     pool
 }
@@ -107,20 +107,32 @@ fn a_drain_began_when_it_was_first_seen() {
     let node = draining("a");
     let mut seen = SeenDrains::default();
     // The node's own time is a day old.
-    assert_eq!(limit.overdue_at(&node, NEW, &seen), None);
-    seen.note(NEW, [&node], NOW);
-    seen.note(NEW, [&node], later(5));
-    assert_eq!(limit.overdue_at(&node, NEW, &seen), Some(later(30)));
+    assert_eq!(limit.overdue_at(&node, &target(NEW), &seen), None);
+    seen.note(&target(NEW), [&node], NOW);
+    seen.note(&target(NEW), [&node], later(5));
+    assert_eq!(
+        limit.overdue_at(&node, &target(NEW), &seen),
+        Some(later(30))
+    );
     // Another drain of the node, another target, and a clock that was set back.
     let again = node.clone().reporting(|status| {
         status.drain_since = Some(Reading::Unknown(String::new()));
     });
-    seen.note(NEW, [&again], later(6));
-    assert_eq!(limit.overdue_at(&again, NEW, &seen), Some(later(36)));
-    assert_eq!(limit.overdue_at(&again, "rendered-worker-3", &seen), None);
-    seen.note(NEW, [&again], NOW);
-    assert_eq!(limit.overdue_at(&again, NEW, &seen), Some(later(30)));
+    seen.note(&target(NEW), [&again], later(6));
+    assert_eq!(
+        limit.overdue_at(&again, &target(NEW), &seen),
+        Some(later(36))
+    );
+    assert_eq!(
+        limit.overdue_at(&again, &target("rendered-worker-3"), &seen),
+        None
+    );
+    seen.note(&target(NEW), [&again], NOW);
+    assert_eq!(
+        limit.overdue_at(&again, &target(NEW), &seen),
+        Some(later(30))
+    );
     // What is not drained any more is forgotten.
-    seen.note(NEW, [&crate::fixture::node("a")], later(1));
+    seen.note(&target(NEW), [&crate::fixture::node("a")], later(1));
     assert_eq!(seen, SeenDrains::default());
 }

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::fixture::{NEW, NOW, OLD, assigned, decided, node, updated, why, worker};
+use crate::fixture::{NEW, NOW, OLD, assigned, decided, node, target, updated, why, worker};
 use crate::node::Unready;
 use crate::rollout::{NotAssigned, decide};
 use crate::view::PoolView;
@@ -204,7 +204,7 @@ fn waves_follow_each_other() {
     let nodes = names.map(node);
     let members: Vec<&NodeView> = nodes.iter().collect();
     let policy = pool.policy.as_ref().unwrap();
-    let steps = policy.steps(NEW, &members, &pool.facts);
+    let steps = policy.steps(&target(NEW), &members, &pool.facts);
     let of = |step: &Step<'_>| step.nodes.iter().map(|node| node.name.clone()).collect();
     let steps: Vec<Vec<String>> = steps.iter().map(of).collect();
     // A fifth of six is rounded up.
@@ -278,7 +278,7 @@ proptest! {
         let members: Vec<&NodeView> = nodes.iter().collect();
         let decision = decide(&pool, &members, NOW);
         let policy = pool.policy.as_ref().unwrap();
-        let steps = policy.steps(NEW, &members, &pool.facts);
+        let steps = policy.steps(&target(NEW), &members, &pool.facts);
         let count: usize = steps.iter().map(|step| step.nodes.len()).sum();
         prop_assert_eq!(count, nodes.len(), "each node has one step");
         let has_soaked = |number: usize, step: &Step<'_>| {
@@ -289,7 +289,7 @@ proptest! {
         };
         for (place, step) in steps.iter().enumerate() {
             let mut earlier = steps[..place].iter().enumerate();
-            let may_go = earlier.all(|(number, it)| it.wait(NEW).is_none() && has_soaked(number, it));
+            let may_go = earlier.all(|(number, it)| it.wait(&target(NEW)).is_none() && has_soaked(number, it));
             for node in &step.nodes {
                 let goes = assigned(&decision).contains(&node.name.as_str());
                 prop_assert!(may_go || !goes, "{} goes", node.name);
@@ -316,7 +316,7 @@ proptest! {
                 }
             }
         }
-        prop_assert!(nodes.iter().all(|node| node.status.is_updated(NEW)));
-        prop_assert!(nodes.iter().all(|node| !node.status.is_updated(OLD)));
+        prop_assert!(nodes.iter().all(|node| node.status.is_updated(&target(NEW))));
+        prop_assert!(nodes.iter().all(|node| !node.status.is_updated(&target(OLD))));
     }
 }

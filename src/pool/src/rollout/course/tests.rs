@@ -2,7 +2,7 @@ use api::machineconfiguration::PhaseName;
 use api::machineconfiguration::node_status::{FailedIn, Reading};
 use serde_json::json;
 
-use crate::fixture::{NEW, OLD, assigned, decided, node, policy, updated, why, worker};
+use crate::fixture::{NEW, OLD, assigned, decided, node, policy, target, updated, why, worker};
 use crate::node::{NodeView, Unready};
 use crate::view::PoolView;
 
@@ -21,11 +21,11 @@ fn a_halted_rollout_is_reverted_where_that_is_asked_for() {
     let decision = decided(&pool, &nodes);
     assert_eq!(assigned(&decision), [""; 0]);
     assert!(decision.is_halted());
-    pool.previous = Some(OLD.to_owned());
+    pool.previous = Some(target(OLD));
     let decision = decided(&pool, &nodes);
     // One that is on its way turns back at once. The one that failed takes the rest of the budget.
     assert_eq!(assigned(&decision), ["c", "b"]);
-    assert_eq!(decision.goal.as_deref(), Some(OLD));
+    assert_eq!(decision.goal, Some(target(OLD)));
     assert!(decision.is_halted());
     assert_eq!(
         why(&decision, "d"),
@@ -48,7 +48,7 @@ fn a_halted_rollout_is_reverted_where_that_is_asked_for() {
     assert!(!pool.is_rolling());
     // A new target ends it, and so does a policy that does not ask for it any more.
     let next = PoolView {
-        target: Some("rendered-worker-3".to_owned()),
+        target: Some(target("rendered-worker-3")),
         ..pool.clone()
     };
     let decision = decided(&next, &nodes);
@@ -62,7 +62,7 @@ fn a_halted_rollout_is_reverted_where_that_is_asked_for() {
 #[test]
 fn a_node_that_the_rejected_configuration_broke_returns_and_a_cordon_is_left() {
     let mut pool = worker(1, json!({ "returnOnHalt": true, "haltAboveFailures": 0 }));
-    pool.previous = Some(OLD.to_owned());
+    pool.previous = Some(target(OLD));
     let nodes = [
         node("a").done(NEW).unready(Unready::NotReady),
         node("b").done(NEW).unready(Unready::Unschedulable),
@@ -76,7 +76,7 @@ fn a_node_that_the_rejected_configuration_broke_returns_and_a_cordon_is_left() {
 fn returning(max: i64, halt_above: usize) -> PoolView {
     let spec = json!({ "returnOnHalt": true, "haltAboveFailures": halt_above });
     PoolView {
-        previous: Some(OLD.to_owned()),
+        previous: Some(target(OLD)),
         ..worker(max, spec)
     }
 }
@@ -86,7 +86,7 @@ fn failed_in(name: &str, config: &str, phase: PhaseName) -> NodeView {
     node(name).failing(NEW).reporting(|status| {
         status.failed_in = Some(Reading::Known(FailedIn {
             phase,
-            config: config.to_owned(),
+            target: target(config),
         }));
     })
 }
@@ -107,7 +107,7 @@ fn only_failures_after_the_apply_revert_what_was_updated() {
         let nodes = [updated("a"), node("b").broken_by(NEW), third, node("d")];
         let decision = decided(&returning(1, 0), &nodes);
         let goal = if returns { OLD } else { NEW };
-        assert_eq!(decision.goal.as_deref(), Some(goal), "{name}");
+        assert_eq!(decision.goal, Some(target(goal)), "{name}");
         assert!(decision.is_halted(), "{name}");
         if !returns {
             assert_eq!(assigned(&decision), [""; 0], "{name}");
@@ -131,7 +131,7 @@ fn one_node_does_not_revert_a_pool_of_three() {
         let others = names.iter().take(others).map(|name| updated(name));
         let nodes: Vec<NodeView> = others.chain(broken).collect();
         let decision = decided(&returning(3, halt_above), &nodes);
-        let is_back = decision.goal.as_deref() == Some(OLD);
+        let is_back = decision.goal == Some(target(OLD));
         assert_eq!(is_back, returns, "{} nodes", nodes.len());
     }
 }

@@ -31,6 +31,8 @@ pub(super) fn write(
         "architecture": "amd64",
         "os": "linux",
         "config": settings,
+        // buildah adds to the history of what it builds from, and compares it with the layers.
+        "history": [{ "created_by": "lab" }],
         "rootfs": { "type": "layers", "diff_ids": [diff_id.unwrap_or(digest)] },
     });
     let config = blob(layout, "application/vnd.oci.image.config.v1+json", &config)?;

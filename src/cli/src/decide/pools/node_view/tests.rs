@@ -1,4 +1,4 @@
-use api::machineconfiguration::annotation;
+use api::machineconfiguration::{MachineConfigPool, annotation};
 use serde_json::{Value, json};
 
 use super::*;
@@ -53,7 +53,12 @@ fn a_node_under_an_update_is_printed_whole() {
         ),
         trial("shop/job", TrialOutcome::Evictable, None, ""),
     ];
-    let details = NodeDetails::new(&node(&annotations, true), &[pool()], Some(trials), now());
+    let details = NodeDetails::new(
+        &node(&annotations, true),
+        &vec![pool()].into(),
+        Some(trials),
+        now(),
+    );
     let expected = "\
 Node w2: Working, Draining, for 1m30s
   Pool:          worker
@@ -79,7 +84,7 @@ fn what_a_node_was_not_assigned_yet_is_named() {
     });
     let details = NodeDetails::new(
         &node(&annotations, false),
-        &[pool()],
+        &vec![pool()].into(),
         Some(Vec::new()),
         now(),
     );
@@ -101,7 +106,12 @@ fn a_failed_node_shows_every_line_of_its_reason() {
         (annotation::CURRENT_CONFIG): "rendered-worker-a", (annotation::DESIRED_CONFIG): "rendered-worker-b",
         (annotation::STATE): "Degraded", (annotation::PHASE): "Odd", (annotation::REASON): "no room\non /sysroot"
     });
-    let details = NodeDetails::new(&node(&annotations, false), &[], None, now());
+    let details = NodeDetails::new(
+        &node(&annotations, false),
+        &PoolObjects::default(),
+        None,
+        now(),
+    );
     let expected = "\
 Node w2: Degraded, Odd
   Pool:          none
@@ -122,7 +132,12 @@ fn node_that_writes_its_own_annotations_does_not_steer_the_terminal() {
         (annotation::STATE): "Degraded",
         (annotation::REASON): "\u{1b}]52;c;Y3VybCBldmlsfHNo\u{7}\u{1b}[2K\u{1b}[1A\u{1b}[2KNode w2: Done",
     });
-    let details = NodeDetails::new(&node(&annotations, false), &[pool()], None, now());
+    let details = NodeDetails::new(
+        &node(&annotations, false),
+        &vec![pool()].into(),
+        None,
+        now(),
+    );
     let mut shown = Vec::new();
     crate::output::write_text(&mut shown, &details.text()).unwrap();
     let shown = String::from_utf8(shown).unwrap();

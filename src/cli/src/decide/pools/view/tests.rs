@@ -109,7 +109,7 @@ fn rolling() -> MachineConfigPool {
 
 #[test]
 fn a_pool_is_printed_with_what_its_nodes_wait_for() {
-    let (pools, unmanaged) = pools(&[rolling()], &workers(), moment());
+    let (pools, unmanaged) = pools(&vec![rolling()].into(), &workers(), moment());
     let expected = "\
 Pool worker: 1 of 3 nodes updated, 1 out of service, 0 failed
   Configuration:  rendered-worker-b (from rendered-worker-a)
@@ -135,7 +135,7 @@ fn faults_pauses_and_unseen_changes_are_named() {
         ]
     });
     let spec = json!({ "paused": true, "maxUnavailable": "30%", "configuration": {} });
-    let (pools, _) = pools(&[pool("worker", &spec, &status)], &[], moment());
+    let (pools, _) = pools(&vec![pool("worker", &spec, &status)].into(), &[], moment());
     let expected = "\
 Pool worker: 0 of 0 nodes updated, 0 out of service, 1 failed
   Configuration:  none yet
@@ -162,7 +162,7 @@ fn the_control_plane_is_first_and_unmanaged_nodes_are_last() {
         node("other", &["none"], &[], false),
     ];
     let all = [custom("infra"), custom("storage"), custom("master")];
-    let (pools, unmanaged) = pools(&all, &nodes, moment());
+    let (pools, unmanaged) = pools(&all.to_vec().into(), &nodes, moment());
     let names: Vec<&str> = pools.iter().map(PoolDetails::name).collect();
     assert_eq!(names, ["master", "infra", "storage"]);
     assert_eq!(
@@ -195,7 +195,7 @@ fn a_roll_is_forecast_from_its_nodes() {
         done("w5", "2026-11-25T09:59:00Z"),
         done("w6", "2026-11-25T09:59:30Z"),
     ]);
-    let (pools, _) = pools(&[rolling()], &nodes, moment());
+    let (pools, _) = pools(&vec![rolling()].into(), &nodes, moment());
     let text = text(&pools, &[]);
     let expected = "Forecast:       all nodes updated in 30s (p50) to 30s (p90), as 3 nodes of this roll took\n";
     assert!(text.contains(expected), "{text}");

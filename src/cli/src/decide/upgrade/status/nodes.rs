@@ -287,10 +287,12 @@ impl NodeUpgradeView {
             found.filter(|text| !text.is_empty())
         };
         let is_target = |config: &Option<String>| version(config) == Some(goal.version);
-        let is_at_rest = current == desired && *desired == pool.target;
+        let is_at_rest = current == desired && desired.as_deref() == pool.target_config();
         let is_updated = is_target(current) && (is_at_rest || !goal.is_migration);
-        let is_updating =
-            !is_updated && is_target(desired) && current != desired && *desired == pool.target;
+        let is_updating = !is_updated
+            && is_target(desired)
+            && current != desired
+            && desired.as_deref() == pool.target_config();
         let phase = phase(status, is_updated, is_updating, pool.is_paused);
         let (mut assessment, mut estimate) = match phase {
             NodePhase::Draining => (NodeAssessment::Progressing, "+10m"),
