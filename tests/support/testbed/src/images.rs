@@ -19,7 +19,7 @@ const NAMES: [&str; 2] = ["slipway-mcc", "slipway-mcd"];
 const CONFIG_SERVER: &str = "slipway-mcs";
 
 /// Images that a release of these is made of.
-const OF_RELEASE: [&str; 3] = ["slipway-cvo", "slipway-mcc", "slipway-mcd"];
+const OF_RELEASE: [&str; 4] = ["slipway-cvo", "slipway-mcc", "slipway-mcd", OS_BUILDER];
 
 /// Pull specs by the names that `deploy/` has in their place; none where no pod is a process.
 #[derive(Clone, Debug, Default)]
