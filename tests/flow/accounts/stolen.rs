@@ -39,8 +39,8 @@ const REFUSED_TO_THE_DAEMON: [&str; 10] = [
     "get leases.coordination.k8s.io machine-config-controller",
 ];
 
-/// What a thief of the controller's token would try besides. It reads Secrets and ConfigMaps by name,
-/// because builds of OS images use those that people name.
+/// What a thief of the controller's token would try besides. It reads Secrets and maps of settings
+/// by name, because builds of OS images use those that people name.
 const REFUSED_TO_THE_CONTROLLER: [&str; 9] = [
     "list configmaps",
     "patch secrets some",
