@@ -216,3 +216,21 @@ pub(crate) fn settled() -> (Cluster, Vec<Value>, String) {
     };
     (cluster, sources, target)
 }
+
+/// Changes a value by a merge patch, as the API server does.
+pub(crate) fn merge(into: &mut Value, patch: &Value) {
+    let Value::Object(patch) = patch else {
+        *into = patch.clone();
+        return;
+    };
+    if !into.is_object() {
+        *into = json!({});
+    }
+    for (key, value) in patch {
+        if value.is_null() {
+            into.as_object_mut().unwrap().remove(key);
+        } else {
+            merge(&mut into[key], value);
+        }
+    }
+}

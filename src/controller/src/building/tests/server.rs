@@ -11,6 +11,8 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
+use crate::fixture::merge;
+
 pub(super) type SharedApi = Arc<Mutex<Api>>;
 
 /// Objects by path.
@@ -147,23 +149,6 @@ fn failure(code: u16) -> (u16, Value) {
         "reason": reason, "code": code,
     });
     (code, status)
-}
-
-fn merge(into: &mut Value, patch: &Value) {
-    let Value::Object(patch) = patch else {
-        *into = patch.clone();
-        return;
-    };
-    if !into.is_object() {
-        *into = json!({});
-    }
-    for (key, value) in patch {
-        if value.is_null() {
-            into.as_object_mut().unwrap().remove(key);
-        } else {
-            merge(&mut into[key], value);
-        }
-    }
 }
 
 /// A client of the server.

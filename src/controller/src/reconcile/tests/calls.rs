@@ -3,28 +3,14 @@
 use apimock::{Call, Reply};
 use serde_json::{Value, json};
 
+use crate::fixture::merge;
+
 pub(super) const MANAGER: &str = "fieldManager=machine-config-controller";
 pub(super) const GROUP: &str = "/apis/machineconfiguration.openshift.io/v1";
 pub(super) const NOW: &str = "2026-11-21T19:17:00Z";
 
 /// `object` after a merge patch, in another version.
 pub(super) fn patched(object: &Value, patch: &Value, version: &str) -> Value {
-    fn merge(into: &mut Value, patch: &Value) {
-        let Value::Object(patch) = patch else {
-            *into = patch.clone();
-            return;
-        };
-        if !into.is_object() {
-            *into = json!({});
-        }
-        for (key, value) in patch {
-            if value.is_null() {
-                into.as_object_mut().unwrap().remove(key);
-            } else {
-                merge(&mut into[key], value);
-            }
-        }
-    }
     let mut object = object.clone();
     merge(&mut object, patch);
     object["metadata"]["resourceVersion"] = json!(version);
