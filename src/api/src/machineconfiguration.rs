@@ -61,7 +61,8 @@ pub use machine_config_node::{MachineConfigNode, MachineConfigNodeSpec, MachineC
 pub use machine_config_pool::{MachineConfigPool, MachineConfigPoolSpec, MachineConfigPoolStatus};
 #[cfg(feature = "crds")]
 pub use machine_os_build::{
-    BuildConditionType, BuildPhase, MachineOSBuild, MachineOsBuildSpec, MachineOsBuildStatus,
+    BuildConditionType, BuildHold, BuildPhase, MachineOSBuild, MachineOsBuildSpec,
+    MachineOsBuildStatus,
 };
 #[cfg(feature = "crds")]
 pub use machine_os_config::{MachineOSConfig, MachineOsConfigSpec, MachineOsConfigStatus};

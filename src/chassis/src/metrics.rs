@@ -76,8 +76,35 @@ pub fn encode_gauges<L: EncodeLabelSet, V: EncodeGaugeValue>(
     help: &'static str,
     samples: impl IntoIterator<Item = (L, V)>,
 ) -> fmt::Result {
-    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+    encode(encoder, name, help, MetricType::Gauge, samples)
+}
+
+/// Prints a family of counters in the order of its samples: for a [`Collector`].
+///
+/// Shape: `name` ends with `_total`; labels are as those of [`encode_gauges`].
+///
+/// # Errors
+/// Of the encoder, which writes to memory.
+pub fn encode_counters<L: EncodeLabelSet>(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &'static str,
+    help: &'static str,
+    samples: impl IntoIterator<Item = (L, u64)>,
+) -> fmt::Result {
+    debug_assert!(name.ends_with("_total"), "{name}");
+    encode(encoder, name, help, MetricType::Counter, samples)
+}
+
+fn encode<L: EncodeLabelSet, V: EncodeGaugeValue>(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &'static str,
+    help: &'static str,
+    r#type: MetricType,
+    samples: impl IntoIterator<Item = (L, V)>,
+) -> fmt::Result {
+    let mut family = encoder.encode_descriptor(name, help, None, r#type)?;
     for (labels, value) in samples {
+        // As a counter it would get a second `_total`.
         family.encode_family(&labels)?.encode_gauge(&value)?;
     }
     Ok(())
@@ -125,7 +152,9 @@ mod tests {
     impl Collector for Nodes {
         fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
             let samples = self.0.iter().map(|node| ([("node", *node)], 1_i64));
-            encode_gauges(&mut encoder, "node_state", "A node.", samples)
+            encode_gauges(&mut encoder, "node_state", "A node.", samples)?;
+            let samples = self.0.iter().map(|node| ([("node", *node)], 2_u64));
+            encode_counters(&mut encoder, "boots_total", "Boots.", samples)
         }
     }
 
@@ -151,6 +180,10 @@ drift 1.5
 # TYPE node_state gauge
 node_state{node="a"} 1
 node_state{node="say \"b\" \\ c\nd"} 1
+# HELP boots_total Boots.
+# TYPE boots_total counter
+boots_total{node="a"} 2
+boots_total{node="say \"b\" \\ c\nd"} 2
 "#
         );
     }

@@ -87,7 +87,7 @@ pub enum CommandGroup {
         #[command(subcommand)]
         verb: ConfigVerb,
     },
-    /// What a reason, condition, phase, event or alert means, and what to do about it
+    /// What a reason, condition, phase, event, annotation or alert means, and what to do about it
     Explain(ExplainArgs),
     /// Print the script by which a shell completes this command line
     ///

@@ -1,8 +1,10 @@
 //! `slipway explain`: what each reason, condition, phase, event and alert means, and what to do.
 //!
-//! - `alerts`, `node`, `pool`, `release`, `upgrade`, `server`: the words, by where they are shown
+//! - `alerts`, `image_mode`, `node`, `pool`, `release`, `upgrade`, `server`: the words, by where
+//!   they are shown
 
 mod alerts;
+mod image_mode;
 mod node;
 mod pool;
 mod release;
@@ -20,7 +22,8 @@ use crate::output::{ViewForm, show};
 /// `slipway explain`.
 #[derive(Debug, Args)]
 pub struct ExplainArgs {
-    /// A reason, condition, phase, event or alert; case does not count [default: list all]
+    /// A reason, condition, phase, event, annotation or alert; case does not count [default: list
+    /// all]
     #[arg(value_name = "REASON")]
     pub words: Vec<String>,
     /// Form
@@ -58,6 +61,7 @@ pub fn all() -> impl Iterator<Item = &'static Explanation> {
     [
         node::WORDS,
         pool::WORDS,
+        image_mode::WORDS,
         release::WORDS,
         upgrade::WORDS,
         server::WORDS,

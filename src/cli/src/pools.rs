@@ -92,19 +92,34 @@ pub(crate) async fn show_node(arguments: NodeArgs) -> anyhow::Result<Ending> {
 }
 
 async fn read(access: &Access) -> anyhow::Result<(PoolObjects, Vec<NodeView>)> {
-    let (pools, nodes, os_configs, os_builds) = tokio::join!(
+    let (pools, nodes, images) = tokio::join!(
         list(access, Select::All, |pool: MachineConfigPool| pool),
         list(access, Select::All, |node: Node| NodeView::parse(node)),
-        list(access, Select::All, |config: MachineOSConfig| config),
-        list(access, Select::All, |build: MachineOSBuild| build),
+        read_images(access),
     );
-    let objects = PoolObjects {
-        pools: pools.context("cannot list MachineConfigPools")?,
-        os_configs: known(os_configs).context("cannot list MachineOSConfigs")?,
-        os_builds: known(os_builds).context("cannot list MachineOSBuilds")?,
-    };
+    let pools = pools.context("cannot list MachineConfigPools")?;
     let nodes = nodes.context("cannot list Nodes")?;
+    let (os_configs, os_builds) = images?;
+    let objects = PoolObjects {
+        pools,
+        os_configs,
+        os_builds,
+    };
     Ok((objects, nodes))
+}
+
+/// What is built for pools. A cluster without pools in image mode costs one request.
+async fn read_images(
+    access: &Access,
+) -> anyhow::Result<(Vec<MachineOSConfig>, Vec<MachineOSBuild>)> {
+    let configs = list(access, Select::All, |config: MachineOSConfig| config).await;
+    let configs = known(configs).context("cannot list MachineOSConfigs")?;
+    if configs.is_empty() {
+        return Ok((configs, Vec::new()));
+    }
+    let builds = list(access, Select::All, |build: MachineOSBuild| build).await;
+    let builds = known(builds).context("cannot list MachineOSBuilds")?;
+    Ok((configs, builds))
 }
 
 /// What was listed of a kind that a cluster may lack.

@@ -304,7 +304,8 @@ impl Building<'_> {
                     return Ok(false);
                 };
                 let written = self.write_status(present, &status).await?;
-                self.say_phase(snapshot, &written);
+                self.say_phase(snapshot, present, &written);
+                self.context.metrics.count_build(&written);
                 self.context.store.os_builds.refresh(written);
                 Ok(true)
             }

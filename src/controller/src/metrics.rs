@@ -1,4 +1,8 @@
 //! The controller's own metrics; the operator adds those of its loop.
+//!
+//! - [`builds`]: builds of OS images
+
+pub mod builds;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use api::ConditionStatus;
 use api::machineconfiguration::machine_config_pool::MachineConfigPoolStatus;
-use api::machineconfiguration::{DRAIN_OVERDUE, PhaseName, PinList};
+use api::machineconfiguration::{DRAIN_OVERDUE, MachineOSBuild, PhaseName, PinList};
 use chassis::metrics::{Collector, DescriptorEncoder, Gauge, Registry, encode_gauges};
 use jiff::Timestamp;
 use pool::hold::Hold;
@@ -15,6 +19,7 @@ use pool::pins::PinState;
 use pool::rollout::{NotAssigned, RolloutDecision};
 use pool::view::PoolView;
 
+use self::builds::{BuildEnds, BuildMetrics};
 use crate::decide::generating::setting::SettingState;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -36,6 +41,8 @@ pub struct PoolMetrics {
     pub conditions: Vec<(String, bool)>,
     /// Its nodes by how far they are with pinned image sets; empty for a pool without sets.
     pub pins: Vec<(PinState, usize)>,
+    /// The build of its OS image; none of a pool that is not in image mode.
+    pub build: Option<BuildMetrics>,
 }
 
 impl PoolMetrics {
@@ -71,6 +78,7 @@ impl PoolMetrics {
             is_paused: pool.is_paused,
             conditions: Vec::new(),
             pins: Vec::new(),
+            build: None,
         }
     }
 
@@ -85,6 +93,13 @@ impl PoolMetrics {
         if !list.is_empty() {
             self.pins = PinState::ALL.map(count).into();
         }
+        self
+    }
+
+    /// With the build of its OS image.
+    #[must_use]
+    pub fn with_build(mut self, build: Option<BuildMetrics>) -> Self {
+        self.build = build;
         self
     }
 
@@ -145,6 +160,7 @@ pub struct ControllerMetrics {
     alerts: Mutex<Vec<String>>,
     settings: Mutex<Vec<SettingState>>,
     image_modes: Gauge,
+    build_ends: Mutex<BuildEnds>,
 }
 
 impl Default for ControllerMetrics {
@@ -162,6 +178,7 @@ impl ControllerMetrics {
             alerts: Mutex::default(),
             settings: Mutex::default(),
             image_modes: Gauge::default(),
+            build_ends: Mutex::default(),
         }
     }
 
@@ -195,6 +212,11 @@ impl ControllerMetrics {
     pub fn set_image_modes(&self, count: usize) {
         self.image_modes
             .set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    /// Counts a build that was written, if it has ended.
+    pub fn count_build(&self, build: &MachineOSBuild) {
+        lock(&self.build_ends).count(build);
     }
 
     /// Replaces the nodes of `master` that a custom pool selects too.
@@ -271,6 +293,12 @@ impl Collector for ControllerMetrics {
             "Nodes by how far they are with the pool's pinned image sets.",
             pins,
         )?;
+        let built = pools.iter().filter_map(|(pool, metrics)| {
+            let build = metrics.build.as_ref()?;
+            Some((pool.as_str(), build))
+        });
+        builds::encode(&mut encoder, &built.collect(), (self.clock)())?;
+        lock(&self.build_ends).encode(&mut encoder)?;
         encode_gauges(
             &mut encoder,
             "mcc_sub_controller_state",
@@ -382,7 +410,13 @@ mod tests {
             "worker",
             PoolMetrics::of(&pool.view, &members, &decision, true)
                 .with_conditions(&serde_json::from_value(conditions).unwrap())
-                .with_pins(&list, &members),
+                .with_pins(&list, &members)
+                .with_build(Some(BuildMetrics {
+                    state: "Building",
+                    start: Some("2026-01-02T04:03:06Z".parse().unwrap()),
+                    end: None,
+                    limit: Some(jiff::SignedDuration::from_hours(1)),
+                })),
         );
         metrics.set_settings(vec![SettingState {
             controller: "kubelet-config",
@@ -390,6 +424,18 @@ mod tests {
             object: "pods".to_owned(),
         }]);
         metrics.set_image_modes(2);
+        metrics.count_build(&crate::fixture::read(&json!({
+            "metadata": { "name": "worker-0" },
+            "spec": {
+                "machineConfig": { "name": "rendered-worker-0" },
+                "machineOSConfig": { "name": "worker" },
+                "renderedImagePushSpec": "registry.example/os:worker-0",
+            },
+            "status": { "conditions": [{
+                "type": "Failed", "status": "True", "reason": "BuildFailed", "message": "",
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            }] },
+        })));
         metrics.set_alerts(&[("m", "infra")]);
         assert_eq!(
             registry.text().unwrap(),

@@ -15,6 +15,7 @@
 //! - [`login`]: Secrets of registries, in one form
 //! - [`objects`]: ConfigMap, Secrets and Job of a build
 //! - [`outcome`]: how a Job ended
+//! - [`hold`]: why no pod of a Job runs
 //! - [`status`]: conditions and times of a build
 //! - [`observed`]: what is known when a step is chosen
 //! - [`step`]: what is done next
@@ -22,6 +23,7 @@
 pub mod architecture;
 pub mod containerfile;
 pub mod files;
+pub mod hold;
 pub mod inputs;
 pub mod login;
 pub mod name;

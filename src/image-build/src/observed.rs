@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use api::machineconfiguration::{MachineOSBuild, MachineOSConfig};
 use jiff::Timestamp;
 
+use crate::hold::PodHold;
 use crate::inputs::ImageInputs;
 use crate::outcome::{JobView, PodEnd};
 use crate::refusal::BuildRefusal;
@@ -49,8 +50,17 @@ impl PlannedBuild {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum JobState {
     Absent,
-    /// It is there; with the end of its newest pod, where one ended.
-    Present(JobView, Option<PodEnd>),
+    /// It is there.
+    Present(JobView, Box<JobPods>),
+}
+
+/// What is known of the pods of a Job.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct JobPods {
+    /// The end of the newest of those that ended, once the Job has ended.
+    pub ended: Option<PodEnd>,
+    /// Why none runs, while the Job has not ended.
+    pub held: Option<PodHold>,
 }
 
 /// What a registry responds about an image. Only the first three are certain.

@@ -35,6 +35,10 @@ pub struct JobView {
     /// When it ended.
     pub ended: Option<Timestamp>,
     pub is_deleted: bool,
+    /// Whether it makes no pods, because someone suspended it.
+    pub is_suspended: bool,
+    /// Whether its pod runs.
+    pub is_running: bool,
     pub end: JobEnd,
 }
 
@@ -68,6 +72,10 @@ impl JobView {
             created: job.metadata.creation_timestamp.as_ref().map(|time| time.0),
             ended: ended.map(|time| time.0),
             is_deleted: job.metadata.deletion_timestamp.is_some(),
+            is_suspended: holds("Suspended").is_some(),
+            is_running: status
+                .and_then(|status| status.ready)
+                .is_some_and(|pods| pods > 0),
             end,
         }
     }
@@ -105,15 +113,18 @@ impl PodEnd {
     }
 }
 
-/// Why a build failed: what the Job's controller reports, and the end of the log.
+/// Why a build failed: what the Job's controller reports, and the end of the log, or what had kept
+/// its pod from running.
 ///
 /// Shape: at most [`MAX_LOG_BYTES`] bytes; of a longer text its end.
-pub fn failure(reason: &str, message: &str, pod: Option<&PodEnd>) -> String {
+pub fn failure(reason: &str, message: &str, pod: Option<&PodEnd>, waited: Option<&str>) -> String {
     let log = pod
         .map(|pod| pod.message.trim())
         .filter(|log| !log.is_empty());
     let code = pod.map(|pod| format!("exit code {}", pod.exit_code));
-    let parts = [Some(reason), Some(message), code.as_deref()];
+    // A pod that ended had run.
+    let waited = waited.filter(|_| pod.is_none());
+    let parts = [Some(reason), Some(message), code.as_deref(), waited];
     let parts: Vec<&str> = parts
         .into_iter()
         .flatten()
@@ -223,13 +234,20 @@ mod tests {
             exit_code: 65,
             message: message.to_owned(),
         };
-        assert_eq!(failure("DeadlineExceeded", "", None), "DeadlineExceeded");
+        let late = "DeadlineExceeded";
+        assert_eq!(failure(late, "", None, None), late);
+        let held = Some("no node takes its pod");
         assert_eq!(
-            failure("PodFailurePolicy", "no retry", Some(&pod("no such file\n"))),
+            failure(late, "late", None, held),
+            "DeadlineExceeded: late: no node takes its pod"
+        );
+        let ended = pod("no such file\n");
+        assert_eq!(
+            failure("PodFailurePolicy", "no retry", Some(&ended), held),
             "PodFailurePolicy: no retry: exit code 65\nno such file"
         );
         let long = format!("{}end", "ä".repeat(5000));
-        let text = failure("R", &long, Some(&pod(&long)));
+        let text = failure("R", &long, Some(&pod(&long)), None);
         assert!(text.len() <= MAX_LOG_BYTES && text.ends_with("äend"));
     }
 }

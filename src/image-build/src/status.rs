@@ -10,6 +10,7 @@ use api::machineconfiguration::{
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
+use crate::hold::PodHold;
 use crate::objects::BuildObjectNames;
 use crate::outcome::JobView;
 
@@ -20,6 +21,8 @@ pub enum BuildChange {
     Prepared,
     /// Its Job is there.
     Building { started: Option<Timestamp> },
+    /// Its Job is there, and no pod of it runs.
+    Held(PodHold),
     /// Its image is pushed.
     Succeeded {
         image: String,
@@ -49,6 +52,9 @@ impl BuildChange {
                 "Building",
                 "its Job runs".to_owned(),
             ),
+            Self::Held(PodHold { hold, message }) => {
+                (BuildConditionType::Building, hold.as_str(), message.clone())
+            }
             Self::Succeeded { .. } => (
                 BuildConditionType::Succeeded,
                 "Built",
@@ -70,10 +76,25 @@ impl BuildChange {
         }
     }
 
+    /// The reason of the conditions that are False.
+    fn reason_of_others(&self) -> &'static str {
+        let (_, reason, _) = match self {
+            // What holds a build is no reason of what it has left behind.
+            Self::Held(_) => Self::Building { started: None }.condition(),
+            Self::Prepared
+            | Self::Building { .. }
+            | Self::Succeeded { .. }
+            | Self::Reused { .. }
+            | Self::Failed { .. }
+            | Self::Interrupted => self.condition(),
+        };
+        reason
+    }
+
     const fn ends(&self) -> bool {
         match self {
             Self::Succeeded { .. } | Self::Failed { .. } | Self::Interrupted => true,
-            Self::Prepared | Self::Building { .. } | Self::Reused { .. } => false,
+            Self::Prepared | Self::Building { .. } | Self::Held(_) | Self::Reused { .. } => false,
         }
     }
 }
@@ -101,10 +122,10 @@ pub fn changed(
         BuildConditionType::Succeeded,
     ] {
         let holds = r#type == holding;
-        let text = if holds {
-            message.clone()
+        let (reason, text) = if holds {
+            (reason, message.clone())
         } else {
-            String::new()
+            (change.reason_of_others(), String::new())
         };
         let condition = Condition {
             status: ConditionStatus::from(holds),
@@ -125,13 +146,17 @@ pub fn changed(
         BuildChange::Succeeded { image, .. } | BuildChange::Reused { image, .. } => {
             status.digested_image_push_spec = Some(image.clone());
         }
-        BuildChange::Prepared | BuildChange::Failed { .. } | BuildChange::Interrupted => {}
+        BuildChange::Prepared
+        | BuildChange::Held(_)
+        | BuildChange::Failed { .. }
+        | BuildChange::Interrupted => {}
     }
     if change.ends() && status.build_end.is_none() {
         let ended = match change {
             BuildChange::Succeeded { ended, .. } | BuildChange::Failed { ended, .. } => *ended,
             BuildChange::Prepared
             | BuildChange::Building { .. }
+            | BuildChange::Held(_)
             | BuildChange::Reused { .. }
             | BuildChange::Interrupted => None,
         };

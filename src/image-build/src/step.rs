@@ -16,8 +16,9 @@ use api::machineconfiguration::{
 };
 use serde_json::Value;
 
+use crate::hold::PodHold;
 use crate::observed::{BuildObserved, JobState, PlannedBuild, RegistryReply, WantedBuild};
-use crate::outcome::{JobEnd, failure};
+use crate::outcome::{JobEnd, JobView, failure};
 use crate::push_spec::PushSpec;
 use crate::refusal::BuildRefusal;
 use crate::status::{BuildChange, changed, start_of};
@@ -275,12 +276,12 @@ fn start(
 
 /// A build whose Job was made: how it ends.
 fn follow(observed: &BuildObserved<'_>, build: &MachineOSBuild) -> BuildStep {
-    let (job, pod) = match &observed.facts.job {
+    let (job, pods) = match &observed.facts.job {
         None => return BuildStep::Query(BuildQuery::Job),
-        Some(JobState::Present(job, pod))
+        Some(JobState::Present(job, pods))
             if Some(&job.owner) == build.metadata.uid.as_ref() && !job.is_deleted =>
         {
-            (job, pod.as_ref())
+            (job, pods)
         }
         // Gone, or about to go.
         Some(JobState::Absent | JobState::Present(..)) => {
@@ -289,14 +290,15 @@ fn follow(observed: &BuildObserved<'_>, build: &MachineOSBuild) -> BuildStep {
     };
     let ended = job.ended;
     match &job.end {
-        JobEnd::Running => after(POLL),
+        JobEnd::Running => wait_for(observed, build, job, pods.held.as_ref()),
         JobEnd::Failed { reason, message } => {
-            let message = failure(reason, message, pod);
+            let held = build.hold().map(|(_, why)| why);
+            let message = failure(reason, message, pods.ended.as_ref(), held);
             report(build, &BuildChange::Failed { message, ended }, observed)
         }
         JobEnd::Complete => {
             let spec = &build.spec.rendered_image_push_spec;
-            let digest = match pod.and_then(|pod| pod.digest()) {
+            let digest = match pods.ended.as_ref().and_then(|pod| pod.digest()) {
                 Some(digest) => digest.to_owned(),
                 // The pod is gone: the registry knows what it pushed.
                 None => match observed.facts.tags.get(spec) {
@@ -327,6 +329,24 @@ fn follow(observed: &BuildObserved<'_>, build: &MachineOSBuild) -> BuildStep {
                 }
             }
         }
+    }
+}
+
+/// A Job that has not ended: what keeps its pod from running is reported, and that nothing does any
+/// more.
+fn wait_for(
+    observed: &BuildObserved<'_>,
+    build: &MachineOSBuild,
+    job: &JobView,
+    held: Option<&PodHold>,
+) -> BuildStep {
+    let reported = build.hold();
+    match held {
+        Some(held) if held.is_news(reported) => {
+            report(build, &BuildChange::Held(held.clone()), observed)
+        }
+        None if reported.is_some() => report(build, &start_of(job), observed),
+        Some(_) | None => after(POLL),
     }
 }
 

@@ -191,6 +191,7 @@ pub(crate) fn building(build: &str) -> PoolImage {
     PoolImage {
         config: "worker".to_owned(),
         state: PoolImageState::Building {
+            held: None,
             build: build.to_owned(),
         },
     }

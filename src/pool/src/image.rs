@@ -30,8 +30,8 @@ pub enum PoolImageState {
     Pending { build: String },
     /// What this build needs is made.
     Prepared { build: String },
-    /// This build runs.
-    Building { build: String },
+    /// This build runs; or why no pod of it does.
+    Building { build: String, held: Option<String> },
     /// This build failed, with this message.
     Failed { build: String, why: String },
     /// This build was ended before its time.
@@ -76,7 +76,7 @@ impl PoolImage {
             PoolImageState::Refused(_) | PoolImageState::NotBegun => None,
             PoolImageState::Pending { build }
             | PoolImageState::Prepared { build }
-            | PoolImageState::Building { build }
+            | PoolImageState::Building { build, .. }
             | PoolImageState::Failed { build, .. }
             | PoolImageState::Interrupted { build }
             | PoolImageState::Built { build, .. } => Some(build),
@@ -123,11 +123,15 @@ impl PoolImage {
                 format!("Pool is waiting for OS image build to start (mosb: {build})"),
                 format!("OS image build has been prepared but will not rollout (mosb: {build})"),
             ),
-            PoolImageState::Building { build } => (
-                true,
-                format!("Pool is waiting for OS image build to complete (mosb: {build})"),
-                format!("OS image build in progress (mosb: {build})"),
-            ),
+            PoolImageState::Building { build, held } => {
+                let why = held.as_ref().map(|why| format!(": {why}"));
+                let why = why.unwrap_or_default();
+                (
+                    true,
+                    format!("Pool is waiting for OS image build to complete (mosb: {build}){why}"),
+                    format!("OS image build in progress (mosb: {build}){why}"),
+                )
+            }
             PoolImageState::Failed { build, .. } => (
                 false,
                 format!("Pool update stopped due to OS image build failure (mosb: {build})"),
@@ -164,8 +168,8 @@ impl PoolImage {
 
     /// The condition `ImageBuildDegraded`.
     ///
-    /// Source: reasons and messages of upstream's builder; those of a refused and of an interrupted
-    /// build are ours.
+    /// Source: reasons and messages of upstream's builder; those of a refused, a held and an
+    /// interrupted build are ours.
     pub(crate) fn degraded(&self) -> Finding {
         use PoolConditionReason as Reason;
         let r#type = PoolConditionType::ImageBuildDegraded;
@@ -191,8 +195,12 @@ impl PoolImage {
                 let message = "MachineOSConfig updated/created, waiting for MachineOSBuild";
                 Finding::cleared(r#type, Reason::BuildPending, message.to_owned())
             }
-            PoolImageState::Building { .. } => {
-                Finding::cleared(r#type, Reason::Building, "New build started".to_owned())
+            PoolImageState::Building { build, held } => {
+                let message = match held {
+                    Some(why) => format!("MachineOSBuild {build} is held: {why}"),
+                    None => "New build started".to_owned(),
+                };
+                Finding::cleared(r#type, Reason::Building, message)
             }
             PoolImageState::Built { .. } => {
                 let message = "Build completed successfully".to_owned();
@@ -203,6 +211,34 @@ impl PoolImage {
 }
 
 impl PoolImageState {
+    /// All values of [`Self::word`].
+    pub const WORDS: [&'static str; 9] = [
+        "Refused",
+        "NotBegun",
+        "Queued",
+        "Prepared",
+        "Building",
+        "Held",
+        "Failed",
+        "Interrupted",
+        "Built",
+    ];
+
+    /// The state as one word, for labels.
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Refused(_) => "Refused",
+            Self::NotBegun => "NotBegun",
+            Self::Pending { .. } => "Queued",
+            Self::Prepared { .. } => "Prepared",
+            Self::Building { held: None, .. } => "Building",
+            Self::Building { held: Some(_), .. } => "Held",
+            Self::Failed { .. } => "Failed",
+            Self::Interrupted { .. } => "Interrupted",
+            Self::Built { .. } => "Built",
+        }
+    }
+
     fn read<'a>(
         config: &MachineOSConfig,
         build: impl FnOnce(&str) -> Option<&'a MachineOSBuild>,
@@ -244,7 +280,10 @@ impl PoolImageState {
             }
             (BuildPhase::Interrupted, _) => Self::Interrupted { build },
             (BuildPhase::Succeeded, Some(image)) => Self::Built { build, image },
-            (BuildPhase::Succeeded, None) | (BuildPhase::Building, _) => Self::Building { build },
+            (BuildPhase::Succeeded, None) | (BuildPhase::Building, _) => {
+                let held = found.hold().map(|(_, why)| why.to_owned());
+                Self::Building { build, held }
+            }
         }
     }
 }
@@ -260,7 +299,13 @@ impl fmt::Display for PoolImage {
             PoolImageState::Pending { build } | PoolImageState::Prepared { build } => {
                 write!(f, "MachineOSBuild {build} is to start")
             }
-            PoolImageState::Building { build } => write!(f, "MachineOSBuild {build} is under way"),
+            PoolImageState::Building { build, held: None } => {
+                write!(f, "MachineOSBuild {build} is under way")
+            }
+            PoolImageState::Building {
+                build,
+                held: Some(why),
+            } => write!(f, "MachineOSBuild {build} is held: {why}"),
             PoolImageState::Failed { build, .. } => write!(f, "MachineOSBuild {build} failed"),
             PoolImageState::Interrupted { build } => {
                 write!(f, "MachineOSBuild {build} was interrupted")

@@ -16,6 +16,7 @@ async fn builds_fail_end_and_begin_again_by_name() -> Result<()> {
     let mut env = Env::start("builds", nodes).await?;
     let before = env.boots();
     env.failure_is_named_and_an_edit_recovers().await?;
+    env.pod_that_no_node_takes_is_named().await?;
     env.site_objects_are_mounted().await?;
     env.deleted_pod_interrupts_nothing().await?;
     env.deleted_job_interrupts_and_a_rebuild_recovers().await?;
@@ -69,6 +70,38 @@ impl Env {
         let updating = "Pool is paused; OS image build completed successfully";
         self.until_condition("Updating", "False", updating).await?;
         self.until_tidy().await
+    }
+
+    /// A build that no node has room for says so while it runs, and a rebuild takes what its policy
+    /// says then.
+    async fn pod_that_no_node_takes_is_named(&self) -> Result<()> {
+        self.builds_reserve("1000").await?;
+        self.opt_in("RUN true # crowded").await?;
+        let why = "no node takes its pod: Unschedulable";
+        self.until_condition("ImageBuildDegraded", "False", why)
+            .await?;
+        self.until_condition("Updating", "True", why).await?;
+        let held = self.until_build("Building").await?;
+        ensure!(held.message.contains("Insufficient cpu"), "{held:?}");
+        until("one event of it", SOON, async || {
+            let of_hold = "--field-selector=reason=OSImageBuildHeld";
+            let words = ["get", "events", "--all-namespaces", "--output=name"];
+            let events = self.kubectl(&[&words[..], &[of_hold]].concat())?;
+            Ok(if events.lines().count() == 1 {
+                Ok(())
+            } else {
+                Err(events)
+            })
+        })
+        .await?;
+
+        self.builds_reserve("100m").await?;
+        let rebuild = format!("{}=", annotation::REBUILD);
+        self.kubectl(&["annotate", "machineosconfig", POOL, &rebuild])?;
+        self.until_built().await?;
+        self.until_condition("ImageBuildDegraded", "False", "BuildSuccess")
+            .await
+            .map(drop)
     }
 
     /// `YumReposBuilds`, `EntitledBuilds`: the namespace's objects are seen by the build.

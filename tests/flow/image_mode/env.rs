@@ -82,16 +82,7 @@ impl Env {
         for (name, password) in [("pull", "none"), ("push", SECRET)] {
             env.cluster.apply(&env.login(name, password)).await?;
         }
-        // The disk of a node is smaller than what a build reserves by default.
-        let policy = json!({
-            "apiVersion": "slipway.dev/v1alpha1", "kind": "RolloutPolicy",
-            "metadata": { "name": POOL },
-            "spec": { "imageBuild": {
-                "timeout": "10m",
-                "resources": { "requests": { "cpu": "100m", "ephemeral-storage": "1Gi" } },
-            } },
-        });
-        env.cluster.apply(&policy.to_string()).await?;
+        env.builds_reserve("100m").await?;
         // Builds read here, as nodes do, that the registry has no TLS.
         let settings = format!(
             "[[registry]]\nlocation = \"{}\"\ninsecure = true\n",
@@ -102,6 +93,20 @@ impl Env {
         let target = env.cluster.change("10-registries", POOL, &spec).await?;
         env.cluster.all_done(POOL, &target, DONE_WITHIN).await?;
         Ok(env)
+    }
+
+    /// Has builds reserve so many processors. Of the disk it is less than by default, which is more
+    /// than a node has.
+    pub(crate) async fn builds_reserve(&self, processors: &str) -> Result<()> {
+        let policy = json!({
+            "apiVersion": "slipway.dev/v1alpha1", "kind": "RolloutPolicy",
+            "metadata": { "name": POOL },
+            "spec": { "imageBuild": {
+                "timeout": "10m",
+                "resources": { "requests": { "cpu": processors, "ephemeral-storage": "1Gi" } },
+            } },
+        });
+        self.cluster.apply(&policy.to_string()).await
     }
 
     fn login(&self, name: &str, password: &str) -> String {

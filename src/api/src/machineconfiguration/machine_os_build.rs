@@ -123,7 +123,45 @@ impl BuildPhase {
     }
 }
 
+/// Why no pod of a build runs, as the reason of condition `Building` of its MachineOSBuild. Ours,
+/// not upstream's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum BuildHold {
+    /// The Job has no pod.
+    NoPod,
+    /// No node takes the pod.
+    PodNotScheduled,
+    /// The kubelet cannot start the pod's container.
+    ContainerWaits,
+}
+
+impl BuildHold {
+    /// All there are.
+    pub const ALL: [Self; 3] = [Self::NoPod, Self::PodNotScheduled, Self::ContainerWaits];
+
+    /// The reason of the condition.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::NoPod => "NoPod",
+            Self::PodNotScheduled => "PodNotScheduled",
+            Self::ContainerWaits => "ContainerWaits",
+        }
+    }
+}
+
 impl MachineOSBuild {
+    /// Why no pod of it runs, and that for people; none where one runs, where nothing was found
+    /// yet, and of a build that is over.
+    pub fn hold(&self) -> Option<(BuildHold, &str)> {
+        if self.phase() != BuildPhase::Building {
+            return None;
+        }
+        let building = self.condition(&BuildConditionType::Building)?;
+        let mut holds = BuildHold::ALL.into_iter();
+        let hold = holds.find(|hold| hold.as_str() == building.reason)?;
+        Some((hold, &building.message))
+    }
+
     /// How far it is. One that says that it succeeded and names no image is not.
     pub fn phase(&self) -> BuildPhase {
         let status = self.status.as_ref();
@@ -200,5 +238,26 @@ mod tests {
         let lost = build(&holding(&["Succeeded"]), None);
         assert_eq!(lost.phase(), BuildPhase::Building);
         assert_eq!(build(&Value::Null, None).phase(), BuildPhase::Initial);
+    }
+
+    #[test]
+    fn a_build_is_held_by_its_condition_building_alone() {
+        let hold = |types: &[&str], reason: &str| {
+            let mut conditions = holding(types);
+            for condition in conditions.as_array_mut().unwrap() {
+                condition["reason"] = json!(reason);
+                condition["message"] = json!("why");
+            }
+            let build = build(&conditions, None);
+            build.hold().map(|(hold, why)| (hold, why.to_owned()))
+        };
+        for expected in BuildHold::ALL {
+            let found = hold(&["Building"], expected.as_str());
+            assert_eq!(found, Some((expected, "why".to_owned())));
+            assert_eq!(hold(&["Building", "Failed"], expected.as_str()), None);
+            assert_eq!(hold(&["Prepared"], expected.as_str()), None);
+        }
+        assert_eq!(hold(&["Building"], "Building"), None);
+        assert_eq!(hold(&[], ""), None);
     }
 }

@@ -67,6 +67,37 @@ pub(super) const WORDS: &[Explanation] = &[
          repair the way to its registry.",
     ),
     of(
+        "MCCImageBuildFailed",
+        CONTROLLER,
+        "The OS image of a pool in image mode cannot be built: its MachineOSConfig is \
+         refused, or the build failed or was interrupted. The pool's nodes keep what they \
+         run.",
+        "Read `slipway pool NAME`, and the message of the pool's condition \
+         ImageBuildDegraded: it has the end of the build's log. Correct the \
+         MachineOSConfig, or annotate it with machineconfiguration.openshift.io/rebuild.",
+    ),
+    of(
+        "MCCImageBuildHeld",
+        CONTROLLER,
+        "For 10 minutes no pod of a build of a pool's OS image has run: no node takes it, \
+         its container cannot start, or the Job has no pod. At its time limit the build \
+         fails.",
+        "Read `slipway pool NAME`: it has the message of the scheduler or the kubelet. \
+         Lower the requests or correct the nodes in imageBuild of the pool's \
+         RolloutPolicy and annotate the MachineOSConfig for a rebuild, or give the \
+         cluster a node that has room.",
+    ),
+    of(
+        "MCCImageBuildLate",
+        CONTROLLER,
+        "The build of a pool's OS image has not started for 30 minutes, or has exceeded \
+         its time limit by that: the controller or the cluster's Job controller does not \
+         go on.",
+        "Read the pods and the log of Deployment machine-config-controller, and Job \
+         build-NAME of the MachineOSBuild in openshift-machine-config-operator. A pool \
+         that is not rendered has no build: `slipway pool NAME` says so.",
+    ),
+    of(
         "MCCDrainError",
         CONTROLLER,
         "The daemon has tried to empty a node for more than an hour.",

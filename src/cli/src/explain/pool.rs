@@ -4,7 +4,6 @@ use super::{Explanation, of};
 
 const CONDITION: &str = "condition of a MachineConfigPool";
 const REASON: &str = "reason of a condition of a MachineConfigPool";
-const BUILD: &str = "event of a MachineOSConfig";
 const EVENT: &str = "event of a MachineConfigPool";
 const SETTINGS: &str = "condition of MachineConfiguration cluster";
 const CONTROLLER: &str = "condition of ControllerConfig machine-config-controller";
@@ -13,36 +12,6 @@ const SETTING: &str = "condition of a KubeletConfig or ContainerRuntimeConfig";
 const METRIC: &str = "label reason of metric mco_state";
 
 pub(super) const WORDS: &[Explanation] = &[
-    of(
-        "OSImageBuildStarted",
-        BUILD,
-        "A MachineOSBuild was created for the pool's configuration.",
-        "Nothing.",
-    ),
-    of(
-        "OSImageBuilt",
-        BUILD,
-        "The image is pushed, or is that of a build with the same content.",
-        "Nothing; the pool's nodes follow.",
-    ),
-    of(
-        "OSImageBuildFailed",
-        BUILD,
-        "The build of the pool's OS image failed; the message has the end of its log.",
-        "Correct what the log names, then edit the MachineOSConfig, or annotate it for a rebuild.",
-    ),
-    of(
-        "OSImageBuildInterrupted",
-        BUILD,
-        "The Job of a build was deleted before it ended.",
-        "Annotate the MachineOSConfig with machineconfiguration.openshift.io/rebuild.",
-    ),
-    of(
-        "OSImageMissing",
-        BUILD,
-        "An image that a node needs left its registry, and is built again.",
-        "Find out what removes images there; Slipway removes only those that nothing needs.",
-    ),
     of(
         "Updated",
         CONDITION,
@@ -94,8 +63,9 @@ pub(super) const WORDS: &[Explanation] = &[
     of(
         "ImageBuildDegraded",
         CONDITION,
-        "The pool's OS image cannot be built. Slipway never sets it; OpenShift's builder does.",
-        "Read the builder's message.",
+        "The pool's OS image cannot be built: refused, failed or interrupted. While it is False, its \
+         message says how far the build is, and what keeps its pod from running.",
+        "Explain its reason.",
     ),
     of(
         "PinnedImageSetsDegraded",
@@ -206,14 +176,16 @@ pub(super) const WORDS: &[Explanation] = &[
     of(
         "Building",
         REASON,
-        "The pool's OS image is being built; nodes keep what they run meanwhile.",
-        "Nothing: slipway pool shows since when.",
+        "The pool's OS image is being built, or no pod of the build runs, which the message says; \
+         nodes keep what they run meanwhile.",
+        "Nothing: `slipway pool` shows since when. Of a build that is held, explain the reason of \
+         condition Building of its MachineOSBuild.",
     ),
     of(
         "BuildPending",
         REASON,
         "The pool's OS image is to be built; its build has not begun.",
-        "Nothing; if it lasts, read why the pods of the build's Job in openshift-machine-config-operator do not start.",
+        "Nothing; if it lasts, read condition Refused of the MachineOSConfig, and the controller's log.",
     ),
     of(
         "BuildSuccess",

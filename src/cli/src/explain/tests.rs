@@ -3,17 +3,26 @@ use std::collections::BTreeSet;
 use api::config::ClusterConditionType;
 use api::machineconfiguration::controller_config::ControllerConfigConditionType;
 use api::machineconfiguration::machine_config_pool::{PoolConditionReason, PoolConditionType};
-use api::machineconfiguration::{NodeState, PhaseName, SettingConditionType};
+use api::machineconfiguration::{
+    BuildConditionType, BuildHold, NodeState, PhaseName, SettingConditionType, annotation,
+};
 use api::operator::machine_configuration::MachineConfigurationConditionType;
+
+use ::pool::image::PoolImageState;
+use ::pool::pins::PinState;
 
 use super::*;
 
 /// Words of enums whose values are shown. Those of the programs are in `tests/workspace/words.rs`.
 #[test]
 fn every_value_of_the_enums_is_explained() {
+    let holds = BuildHold::ALL.iter().map(|hold| hold.as_str());
+    let images = PoolImageState::WORDS.into_iter();
+    let pins = PinState::ALL.iter().map(|state| state.as_str());
     let phases = PhaseName::ALL.iter().map(|phase| phase.as_str());
     let states = NodeState::ALL.iter().map(|state| state.as_str());
     let known = [
+        BuildConditionType::KNOWN,
         ClusterConditionType::KNOWN,
         ControllerConfigConditionType::KNOWN,
         MachineConfigurationConditionType::KNOWN,
@@ -23,7 +32,8 @@ fn every_value_of_the_enums_is_explained() {
     ];
     let words = known.into_iter().flatten().copied();
     let mut count = 0;
-    for word in phases.chain(states).chain(words) {
+    let of_images = holds.chain(images).chain(pins);
+    for word in phases.chain(states).chain(words).chain(of_images) {
         // No reason at all.
         if word.is_empty() {
             continue;
@@ -32,6 +42,23 @@ fn every_value_of_the_enums_is_explained() {
         count += 1;
     }
     assert!(count > 50, "only {count} words");
+}
+
+#[test]
+fn annotations_of_builds_and_pins_are_explained() {
+    for key in [
+        annotation::REBUILD,
+        annotation::CURRENT_MACHINE_OS_BUILD,
+        annotation::IMAGE_CONTENT,
+        annotation::PUSH_SECRET,
+        annotation::DESIRED_PINS,
+        annotation::CURRENT_PINS,
+        annotation::NOT_PINNED,
+    ] {
+        let found = find(key);
+        assert_eq!(found.len(), 1, "{key}");
+        assert!(found[0].place.starts_with("annotation of "), "{key}");
+    }
 }
 
 #[test]

@@ -15,6 +15,8 @@ const BUILT: &str = "OSImageBuilt";
 const FAILED: &str = "OSImageBuildFailed";
 /// The Job of a build was deleted.
 const INTERRUPTED: &str = "OSImageBuildInterrupted";
+/// No pod of a build runs.
+const HELD: &str = "OSImageBuildHeld";
 /// An image left its registry while a node needs it.
 const MISSING: &str = "OSImageMissing";
 
@@ -24,15 +26,31 @@ impl Building<'_> {
         self.say(snapshot, Severity::Normal, STARTED, &message);
     }
 
-    /// Reports a build that has ended.
-    pub(super) fn say_phase(&self, snapshot: &Snapshot, build: &MachineOSBuild) {
+    /// Reports a build that has ended, and one that is held by something else than before.
+    pub(super) fn say_phase(
+        &self,
+        snapshot: &Snapshot,
+        before: &MachineOSBuild,
+        build: &MachineOSBuild,
+    ) {
         let name = build.metadata.name.as_deref().unwrap_or_default();
         let why = |r#type: &BuildConditionType| {
             let condition = build.condition(r#type);
             condition.map(|it| it.message.as_str()).unwrap_or_default()
         };
         let (severity, reason, message) = match build.phase() {
-            BuildPhase::Initial | BuildPhase::Prepared | BuildPhase::Building => return,
+            BuildPhase::Initial | BuildPhase::Prepared => return,
+            BuildPhase::Building => {
+                let was = before.hold().map(|(hold, _)| hold);
+                match build.hold() {
+                    Some((hold, why)) if Some(hold) != was => (
+                        Severity::Warning,
+                        HELD,
+                        format!("MachineOSBuild {name} is held: {why}"),
+                    ),
+                    Some(_) | None => return,
+                }
+            }
             BuildPhase::Succeeded => {
                 let status = build.status.as_ref();
                 let image = status.and_then(|it| it.digested_image_push_spec.as_deref());

@@ -7,10 +7,11 @@ use cluster::objects::{Objects, Precondition};
 use cluster::wire;
 use generated::templates::PULL_SECRET;
 use image_build::BuildRefusal;
+use image_build::hold::PodHold;
 use image_build::login::BuildLogin;
 use image_build::objects::{self, BuildObjectNames, BuildOwner, JobInput};
-use image_build::observed::{JobState, PlannedBuild, WantedBuild};
-use image_build::outcome::{JobView, PodEnd};
+use image_build::observed::{JobPods, JobState, PlannedBuild, WantedBuild};
+use image_build::outcome::{JobEnd, JobView, PodEnd};
 use image_build::status::{BuildChange, changed};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::batch::v1::Job;
@@ -42,23 +43,25 @@ impl Building<'_> {
         self.context.requests.in_namespace(NAMESPACE)
     }
 
-    /// The Job of a build, and how its newest pod ended.
+    /// The Job of a build, and how its newest pod ended, or why none runs. Pods are not read while
+    /// the Job counts one that runs.
     pub(super) async fn read_job(&self, build: &str) -> Result<JobState, wire::Error> {
         let name = BuildObjectNames::of(build).job;
         let Some(job) = self.in_namespace::<Job>().get(&name).await? else {
             return Ok(JobState::Absent);
         };
         let view = JobView::read(&job);
-        let end = match view.end {
-            image_build::outcome::JobEnd::Running => None,
-            image_build::outcome::JobEnd::Complete
-            | image_build::outcome::JobEnd::Failed { .. } => {
-                let selector = format!("batch.kubernetes.io/job-name={name}");
-                let pods = self.in_namespace::<Pod>();
-                PodEnd::newest(&pods.list(Select::Labels(&selector)).await?)
+        let mut found = JobPods::default();
+        if view.end != JobEnd::Running || !view.is_running {
+            let selector = format!("batch.kubernetes.io/job-name={name}");
+            let pods = self.in_namespace::<Pod>();
+            let pods = pods.list(Select::Labels(&selector)).await?;
+            match view.end {
+                JobEnd::Running => found.held = PodHold::read(&view, &pods, self.now()),
+                JobEnd::Complete | JobEnd::Failed { .. } => found.ended = PodEnd::newest(&pods),
             }
-        };
-        Ok(JobState::Present(view, end))
+        }
+        Ok(JobState::Present(view, Box::new(found)))
     }
 
     /// The logins with which a base image is pulled, and the image pushed.

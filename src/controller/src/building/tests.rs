@@ -253,6 +253,44 @@ async fn an_image_is_built_and_reported() {
 }
 
 #[tokio::test]
+async fn a_pod_that_no_node_takes_is_reported_until_one_does() {
+    let lab = Lab::start().await;
+    let pods = format!("/api/v1/namespaces/{NAMESPACE}/pods");
+    let is_in = |name: &str, status: &Value| {
+        let pod = json!({ "metadata": { "name": name }, "status": status });
+        lab.api.lock().unwrap().put(&pods, &pod);
+    };
+    let said = || lab.build().hold().map(|(_, why)| why.to_owned());
+    assert!(polls(&lab.reconcile().await));
+    assert_eq!(said(), None);
+    is_in(
+        "p",
+        &json!({ "phase": "Pending", "conditions": [{
+            "type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+            "message": "0/1 nodes are available",
+        }] }),
+    );
+    let why = "no node takes its pod: Unschedulable: 0/1 nodes are available";
+    for _ in 0..2 {
+        assert!(polls(&lab.reconcile().await));
+        assert_eq!(said().as_deref(), Some(why));
+        assert_eq!(lab.events(), ["OSImageBuildHeld", "OSImageBuildStarted"]);
+    }
+    // It is seen again by the next process, and written no more.
+    let version = lab.build().metadata.resource_version;
+    lab.restart();
+    assert!(polls(&lab.reconcile().await));
+    assert_eq!(lab.build().metadata.resource_version, version);
+    let mut job = lab.jobs().remove(0);
+    job["status"] = json!({ "active": 1, "ready": 1 });
+    let jobs = format!("/apis/batch/v1/namespaces/{NAMESPACE}/jobs");
+    lab.api.lock().unwrap().put(&jobs, &job);
+    assert!(polls(&lab.reconcile().await));
+    assert_eq!(said(), None);
+    assert_eq!(lab.build().phase(), BuildPhase::Building);
+}
+
+#[tokio::test]
 async fn the_digest_is_the_tags_where_the_pod_is_gone() {
     let lab = Lab::start().await;
     assert!(polls(&lab.reconcile().await));

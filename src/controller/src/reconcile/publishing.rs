@@ -6,6 +6,7 @@ use std::time::Duration;
 use api::machineconfiguration::label::role;
 use api::machineconfiguration::machine_config_pool::MachineConfigPoolStatus;
 use cluster::wire;
+use image_build::settings::BuildSettings;
 use jiff::{SignedDuration, Timestamp};
 use pool::membership::Membership;
 use pool::rollout::RolloutDecision;
@@ -18,6 +19,7 @@ use crate::context::lock;
 use crate::decide::reporting;
 use crate::events::{self, PoolEvent, Unlabelled, on_status, record};
 use crate::metrics::PoolMetrics;
+use crate::metrics::builds::BuildMetrics;
 use crate::observed::Observed;
 use crate::store::{Pool, Snapshot};
 
@@ -140,7 +142,18 @@ impl Controller {
         if let Ok(Some(list)) = pins {
             metrics = metrics.with_pins(list, &members);
         }
+        metrics = metrics.with_build(self.build_of(view));
         self.context.metrics.set_pool(&view.name, metrics);
+    }
+
+    fn build_of(&self, view: &PoolView) -> Option<BuildMetrics> {
+        let image = view.image.as_ref()?;
+        let snapshot = self.context.store.snapshot();
+        let build = image.build().and_then(|name| snapshot.os_builds.get(name));
+        let policy = snapshot.policies.get(&view.name).map(AsRef::as_ref);
+        let settings = BuildSettings::read(policy).ok();
+        let limit = settings.map(|settings| settings.timeout);
+        Some(BuildMetrics::of(image, build.map(AsRef::as_ref), limit))
     }
 
     pub(super) fn record(&self, pool: &Pool, events: &[PoolEvent]) {

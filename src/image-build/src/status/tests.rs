@@ -3,6 +3,7 @@ use serde_json::Value;
 
 use super::*;
 use crate::fixture;
+use api::machineconfiguration::BuildHold;
 
 /// Whether the API takes a status after another.
 ///
@@ -55,6 +56,10 @@ fn change() -> impl Strategy<Value = BuildChange> {
     prop_oneof![
         Just(BuildChange::Prepared),
         time().prop_map(|started| BuildChange::Building { started }),
+        proptest::sample::select(BuildHold::ALL.to_vec()).prop_map(|hold| {
+            let message = "0/3 nodes".to_owned();
+            BuildChange::Held(PodHold { hold, message })
+        }),
         time().prop_map(move |ended| BuildChange::Succeeded {
             image: image(),
             ended

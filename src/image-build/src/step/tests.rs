@@ -3,6 +3,7 @@
 mod world;
 
 use api::ConditionStatus;
+use api::machineconfiguration::BuildHold;
 use serde_json::json;
 
 use self::world::World;
@@ -117,6 +118,55 @@ fn a_deleted_job_interrupts_its_build_and_a_deleted_pod_does_not() {
     world.annotate(REBUILD);
     world.settle();
     assert_eq!(world.phases(), [(name, BuildPhase::Building)]);
+}
+
+#[test]
+fn what_keeps_a_pod_from_running_is_reported_once_and_ends_with_it() {
+    let held = |message: &str| {
+        let message = message.to_owned();
+        let hold = BuildHold::PodNotScheduled;
+        Some(PodHold { hold, message })
+    };
+    let mut world = World::new();
+    world.settle();
+    let name = world.plan().name;
+    let text_of = |world: &World| {
+        let found = world.builds[&name].hold();
+        found.map(|(_, why)| why.to_owned())
+    };
+    assert_eq!(text_of(&world), None);
+    for why in ["0/3 nodes", "0/4 nodes"] {
+        world.held = held(why);
+        world.settle();
+        assert_eq!(text_of(&world).as_deref(), Some(why));
+        assert_eq!(world.steps(1), 1, "it is written once");
+    }
+    assert_eq!(world.phases(), [(name.clone(), BuildPhase::Building)]);
+    // Another process reads what is stored.
+    world.forget();
+    assert_eq!(world.steps(1), 1);
+    world.held = None;
+    world.settle();
+    assert_eq!(text_of(&world), None);
+    let started = world.builds[&name]
+        .status
+        .as_ref()
+        .unwrap()
+        .build_start
+        .clone();
+
+    // Its time ends without a pod.
+    world.held = held("0/3 nodes");
+    world.settle();
+    world.fail_job();
+    world.jobs.get_mut(&name).unwrap().1 = None;
+    world.settle();
+    assert_eq!(world.phases(), [(name.clone(), BuildPhase::Failed)]);
+    let build = &world.builds[&name];
+    let failed = build.condition(&api::machineconfiguration::BuildConditionType::Failed);
+    assert_eq!(failed.unwrap().message, "BackoffLimitExceeded: 0/3 nodes");
+    assert_eq!(build.status.as_ref().unwrap().build_start, started);
+    assert_eq!(text_of(&world), None);
 }
 
 #[test]

@@ -124,6 +124,11 @@ fn each_state_is_said_in_the_words_that_clients_know() {
         of(read(&chosen(), Some(&build(NEW, condition, image))))
     };
     let refused = of(PoolImageState::Refused("spec: no".to_owned()));
+    let mut unscheduled = build(NEW, "Building", None);
+    let building = &mut unscheduled.status.as_mut().unwrap().conditions[0];
+    building.reason = "PodNotScheduled".to_owned();
+    building.message = "no node takes its pod".to_owned();
+    let held = of(read(&chosen(), Some(&unscheduled)));
     let table = [
         (
             refused,
@@ -156,6 +161,12 @@ fn each_state_is_said_in_the_words_that_clients_know() {
             "False Building: New build started",
         ),
         (
+            held,
+            "True : Pool is waiting for OS image build to complete (mosb: worker-1): no node takes its pod",
+            "True : Pool is paused; OS image build in progress (mosb: worker-1): no node takes its pod",
+            "False Building: MachineOSBuild worker-1 is held: no node takes its pod",
+        ),
+        (
             found("Failed", None),
             "False : Pool update stopped due to OS image build failure (mosb: worker-1)",
             "False : Pool is paused; OS image build failed (mosb: worker-1)",
@@ -179,6 +190,8 @@ fn each_state_is_said_in_the_words_that_clients_know() {
         let (status, reason) = (condition.status, condition.reason);
         format!("{status} {reason}: {}", condition.message)
     };
+    let words: Vec<&str> = table.iter().map(|(image, ..)| image.state.word()).collect();
+    assert_eq!(words, PoolImageState::WORDS);
     for (image, running, paused, degraded) in table {
         assert_eq!(said(image.updating(false)), running);
         assert_eq!(said(image.updating(true)), paused);

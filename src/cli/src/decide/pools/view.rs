@@ -205,16 +205,30 @@ impl PoolDetails {
         !self.faults.is_empty()
     }
 
-    /// What is shown of it above nodes that change: counts, then what is wrong or waited for.
+    /// What is shown of it above nodes that change: counts, what is wrong or waited for, then the
+    /// OS image of a pool in image mode, and pinned images while nodes lack some. A fault that
+    /// these two name is left out.
     pub(crate) fn notes(&self) -> Vec<String> {
         let paused = if self.is_paused { ", paused" } else { "" };
         let head = format!("{}: {}{paused}", self.name, self.counts());
-        let findings = self.faults.iter().chain(&self.waiting);
-        let findings = findings.map(|finding| {
+        let image = self.image.as_ref();
+        let pinned = self.pinned_images.as_ref();
+        let pinned = pinned.filter(|pinned| pinned.is_under_way());
+        let is_said = |fault: &&PoolFinding| {
+            let build = PoolConditionType::ImageBuildDegraded.to_string();
+            let pins = PoolConditionType::PinnedImageSetsDegraded.to_string();
+            (fault.r#type == build && image.is_some_and(PoolImageProgress::has_cause))
+                || (fault.r#type == pins && pinned.is_some_and(PoolPinProgress::has_failed))
+        };
+        let faults = self.faults.iter().filter(|fault| !is_said(fault));
+        let findings = faults.chain(&self.waiting).map(|finding| {
             let (kind, message) = (&finding.r#type, first_line(&finding.message));
             format!("{}: {kind}: {message}", self.name)
         });
-        std::iter::once(head).chain(findings).collect()
+        let image = image.map(|image| format!("{}: OS image: {}", self.name, image.note()));
+        let pinned = pinned.map(|pins| format!("{}: pinned images: {}", self.name, pins.text()));
+        let notes = std::iter::once(head).chain(findings);
+        notes.chain(image).chain(pinned).collect()
     }
 
     fn counts(&self) -> String {

@@ -41,7 +41,7 @@ impl Api {
         metadata["resourceVersion"] = json!(self.changes.to_string());
         if metadata["uid"].is_null() {
             metadata["uid"] = json!(format!("uid-{}", self.changes));
-            metadata["creationTimestamp"] = json!("2026-11-21T19:16:00Z");
+            metadata["creationTimestamp"] = json!("2026-11-21T19:16:30Z");
         }
         if let Some(texts) = object.as_object_mut().unwrap().remove("stringData") {
             use base64::Engine as _;

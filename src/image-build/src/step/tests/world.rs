@@ -7,9 +7,11 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::fixture;
+use crate::hold::PodHold;
 use crate::objects;
 use crate::observed::{
-    BuildObserved, ImageRemoval, JobState, PlannedBuild, RegistryReply, RequestedFacts, WantedBuild,
+    BuildObserved, ImageRemoval, JobPods, JobState, PlannedBuild, RegistryReply, RequestedFacts,
+    WantedBuild,
 };
 use crate::outcome::{JobEnd, JobView, PodEnd};
 use crate::refusal::BuildRefusal;
@@ -33,6 +35,8 @@ pub(crate) struct World {
     pub(crate) made: BTreeSet<(String, &'static str)>,
     /// Images by tag.
     pub(crate) registry: BTreeMap<String, String>,
+    /// What keeps the pods of Jobs that run.
+    pub(crate) held: Option<PodHold>,
     pub(crate) override_reply: Option<RegistryReply>,
     pub(crate) override_removal: Option<ImageRemoval>,
     pub(crate) removed: Vec<String>,
@@ -59,6 +63,7 @@ impl World {
             jobs: BTreeMap::new(),
             made: BTreeSet::new(),
             registry: BTreeMap::new(),
+            held: None,
             override_reply: None,
             override_removal: None,
             removed: Vec::new(),
@@ -254,7 +259,10 @@ impl World {
         match query {
             BuildQuery::Job => {
                 let job = self.jobs.get(&self.plan().name).cloned();
-                let state = job.map_or(JobState::Absent, |(job, pod)| JobState::Present(job, pod));
+                let state = job.map_or(JobState::Absent, |(job, ended)| {
+                    let held = self.held.clone().filter(|_| job.end == JobEnd::Running);
+                    JobState::Present(job, Box::new(JobPods { ended, held }))
+                });
                 assert_eq!(facts.job.replace(state), None);
             }
             BuildQuery::Logins => assert_eq!(facts.logins.replace(self.logins.clone()), None),
@@ -353,6 +361,8 @@ impl World {
             created: Some(self.now()),
             ended: None,
             is_deleted: false,
+            is_suspended: false,
+            is_running: false,
             end: JobEnd::Running,
         };
         assert!(self.jobs.insert(build, (job, None)).is_none());

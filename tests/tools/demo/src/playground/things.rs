@@ -98,6 +98,61 @@ pub(crate) const GROUPS: &[Group] = &[
         ],
     },
     Group {
+        title: "Images",
+        about: "Images that nodes pull ahead and keep, and an OS image that the cluster builds for its workers.",
+        things: &[
+            thing(
+                "kubectl apply -f pins.yaml",
+                "an image that workers pull before a pod asks for it",
+            ),
+            thing(
+                "slipway pool worker",
+                "how many workers have it, and why one has not",
+            ),
+            thing(
+                "kubectl delete -f pins.yaml",
+                "its pins go, and kubelets may collect it again",
+            ),
+            thing(
+                "kubectl apply -f builds.yaml",
+                "what a build needs: Secrets, a registry without TLS, and what its pod reserves",
+            ),
+            thing(
+                "kubectl apply -f image.yaml",
+                "the workers' OS with one more file, built in the cluster",
+            ),
+            thing(
+                "slipway watch",
+                "the build, then the workers that go to its image, until Ctrl-C",
+            ),
+            thing(
+                "kubectl get machineosbuilds",
+                "the build, with its conditions",
+            ),
+            thing(
+                "host worker-0 cat /usr/lib/playground",
+                "the file, once the host has booted the image",
+            ),
+            thing(
+                "kubectl apply -f crowded.yaml",
+                "builds now reserve more processors than a node has",
+            ),
+            thing(
+                "kubectl annotate machineosconfig worker machineconfiguration.openshift.io/rebuild=",
+                "the image is to be built again; no node takes its pod",
+            ),
+            thing(
+                "slipway pool worker",
+                "the build that is held, in the scheduler's words",
+            ),
+            thing("slipway explain PodNotScheduled", "what to do about it"),
+            thing(
+                "kubectl delete -f image.yaml -f crowded.yaml",
+                "all workers return to the OS of the release",
+            ),
+        ],
+    },
+    Group {
         title: "A release",
         about: "The whole cluster is updated: operators by run level, then the OS of all nodes.",
         things: &[

@@ -81,6 +81,15 @@ impl Expected {
     }
 }
 
+/// Each worker that has left the image that was built; a host that is down prints nothing.
+const RETURNED: &str = "for node in worker-0 worker-1 worker-2; do host $node sh -c \
+                        'test -e /usr/lib/playground || echo $(uname -n) returned'; done; true";
+const RETURNS: &[&str] = &[
+    "worker-0 returned",
+    "worker-1 returned",
+    "worker-2 returned",
+];
+
 /// All things, in the order in which they are printed.
 pub(crate) const EXPECTED: &[Expected] = &[
     // Nodes
@@ -111,6 +120,42 @@ pub(crate) const EXPECTED: &[Expected] = &[
         &["pod/mine created"],
     ),
     Expected::new(How::Until, "kubectl exec mine -- hostname", &["mine"]),
+    // Images
+    Expected::once("kubectl apply -f pins.yaml", &["ahead created"]),
+    Expected::shows(
+        "slipway pool worker",
+        &["Pinned images:", "3 of 3 nodes have them"],
+    ),
+    Expected::once("kubectl delete -f pins.yaml", &["ahead\" deleted"]),
+    Expected::once(
+        "kubectl apply -f builds.yaml",
+        &["push created", "10-registries created"],
+    )
+    .then(&[Then::Rolled("worker")]),
+    Expected::once("kubectl apply -f image.yaml", &["worker created"]),
+    Expected::follow("slipway watch", &["worker: OS image: ", "@sha256:"]),
+    Expected::shows("kubectl get machineosbuilds", &["worker-"]),
+    Expected::new(
+        How::Until,
+        "host worker-0 cat /usr/lib/playground",
+        &["built in the cluster"],
+    )
+    .then(&[Then::Settled]),
+    Expected::once("kubectl apply -f crowded.yaml", &["worker configured"]),
+    Expected::once(
+        "kubectl annotate machineosconfig worker machineconfiguration.openshift.io/rebuild=",
+        &["worker annotated"],
+    ),
+    Expected::shows(
+        "slipway pool worker",
+        &["held for", "no node takes its pod: Unschedulable"],
+    ),
+    Expected::once("slipway explain PodNotScheduled", &["RolloutPolicy"]),
+    Expected::once(
+        "kubectl delete -f image.yaml -f crowded.yaml",
+        &["machineosconfig", "rolloutpolicy", "\"worker\" deleted"],
+    )
+    .then(&[Then::Shows(RETURNED, RETURNS), Then::Settled]),
     // A release
     Expected::shows("slipway upgrade", &["Cluster version is 1.0.0", "1.0.1"]),
     Expected::new(

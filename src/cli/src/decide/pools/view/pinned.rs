@@ -69,6 +69,19 @@ impl PoolPinProgress {
         })
     }
 
+    /// Whether nodes lack images, or may do so.
+    pub(super) fn is_under_way(&self) -> bool {
+        let is_done = self
+            .counts
+            .is_some_and(|counts| counts.pinned >= counts.nodes);
+        !is_done || self.has_failed()
+    }
+
+    /// Whether a node reports why it does not have them.
+    pub(super) const fn has_failed(&self) -> bool {
+        !self.failed.is_empty()
+    }
+
     /// Counts, then what nodes report: `3 of 5 nodes have them; w2: NoRoom: …`.
     pub(super) fn text(&self) -> String {
         let counts = self.counts.map_or_else(
