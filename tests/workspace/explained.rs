@@ -87,6 +87,7 @@ const OTHER: &[&str] = &[
     "NodeObject",
     "NotAvailable",
     "NotIn",
+    "OSImageStream",
     "OnFailure",
     "OperatorDegraded",
     "PersistentVolume",

@@ -12,7 +12,9 @@ mod eviction;
 pub(crate) mod watch;
 
 use anyhow::{Context as _, bail};
-use api::machineconfiguration::{MachineConfigPool, MachineOSBuild, MachineOSConfig};
+use api::machineconfiguration::{
+    MachineConfigPool, MachineOSBuild, MachineOSConfig, OSImageStream,
+};
 use cluster::access::Access;
 use cluster::list::{Select, list};
 use cluster::wire;
@@ -92,10 +94,11 @@ pub(crate) async fn show_node(arguments: NodeArgs) -> anyhow::Result<Ending> {
 }
 
 async fn read(access: &Access) -> anyhow::Result<(PoolObjects, Vec<NodeView>)> {
-    let (pools, nodes, images) = tokio::join!(
+    let (pools, nodes, images, os_streams) = tokio::join!(
         list(access, Select::All, |pool: MachineConfigPool| pool),
         list(access, Select::All, |node: Node| NodeView::parse(node)),
         read_images(access),
+        list(access, Select::All, |streams: OSImageStream| streams),
     );
     let pools = pools.context("cannot list MachineConfigPools")?;
     let nodes = nodes.context("cannot list Nodes")?;
@@ -104,6 +107,7 @@ async fn read(access: &Access) -> anyhow::Result<(PoolObjects, Vec<NodeView>)> {
         pools,
         os_configs,
         os_builds,
+        os_streams: known(os_streams).context("cannot list OSImageStreams")?,
     };
     Ok((objects, nodes))
 }

@@ -20,7 +20,8 @@ use release::payload::Files;
 use release::references::annotation::FROM_RELEASE;
 use release::verification::{self, SignatureTrust};
 use release::{
-    BASE_LABEL, Metadata, RELEASE_LABEL, RELEASE_MANIFESTS, Version, component_versions,
+    BASE_LABEL, Manifest, Metadata, RELEASE_LABEL, RELEASE_MANIFESTS, Version, component_versions,
+    os_streams,
 };
 
 use self::inputs::Inputs;
@@ -74,6 +75,9 @@ pub struct NewArgs {
     /// Keep placeholders of images that are not among the inputs
     #[arg(long)]
     pub allow_missing_images: bool,
+    /// Name the streams of OS images that labels io.openshift.os.streamclass of the images name
+    #[arg(long)]
+    pub os_streams: bool,
     /// Public key whose signatures clusters ask for, once for each keyring; named by the file
     #[arg(long, value_name = "FILE", requires = "verification_store")]
     pub verification_key: Vec<PathBuf>,
@@ -158,6 +162,11 @@ fn assembly(arguments: &NewArgs, inputs: &Inputs) -> anyhow::Result<(Assembly, b
         request.verification = taken.with_context(|| format!("image {}", release.image.name()))?;
         assembly = assemble(&request).map_err(Several::new)?;
     }
+    if has_streams(&release.files) && !has_streams(&assembly.files) {
+        // No operator brings them: the release was made with the option.
+        request.os_streams = true;
+        assembly = assemble(&request).map_err(Several::new)?;
+    }
     if assembly.files == release.files && arguments.to_image_base.is_none() {
         return Ok((assembly, true));
     }
@@ -166,6 +175,20 @@ fn assembly(arguments: &NewArgs, inputs: &Inputs) -> anyhow::Result<(Assembly, b
     let from = from.map_or_else(|| digest.to_string(), |spec| spec.to_string());
     request.annotations.insert(FROM_RELEASE.to_owned(), from);
     Ok((assemble(&request).map_err(Several::new)?, false))
+}
+
+/// Whether files of a release name streams of OS images.
+fn has_streams(files: &Files) -> bool {
+    let is_map = |manifest: &Manifest| {
+        let data = manifest.object.get("data");
+        let streams = data.and_then(|data| data.get(os_streams::STREAMS_KEY));
+        let is_it = manifest.id.kind == "ConfigMap" && manifest.id.name == os_streams::OS_IMAGE;
+        is_it && streams.is_some()
+    };
+    files.iter().any(|(file, bytes)| {
+        let manifests = Manifest::parse(file, bytes);
+        manifests.is_ok_and(|manifests| manifests.iter().any(is_map))
+    })
 }
 
 fn request(arguments: &NewArgs, inputs: &Inputs) -> anyhow::Result<ReleaseRequest> {
@@ -204,6 +227,7 @@ fn request(arguments: &NewArgs, inputs: &Inputs) -> anyhow::Result<ReleaseReques
         component_versions: components.context("--component-versions")?,
         verification: asked_verification(arguments)?,
         allow_missing_images: arguments.allow_missing_images,
+        os_streams: arguments.os_streams,
     })
 }
 

@@ -9,8 +9,10 @@ use api::config::{ClusterConditionType, ClusterOperator, ClusterOperatorStatus};
 use api::machineconfiguration::{
     ControllerConfig, MachineConfigPool, OSImageStream, controller_config, os_image_stream,
 };
+use api::operator::machine_configuration;
+use cluster::cache::WatchEvent;
 use cluster::events::{EventSubject, Severity};
-use cluster::wire;
+use cluster::wire::{self, found, unless_conflict};
 use jiff::Timestamp;
 use operator::Next;
 use serde_json::json;
@@ -18,12 +20,12 @@ use serde_json::json;
 use crate::context::{Context, lock};
 use crate::decide::release::images::{self, CONTROLLER, ReleaseImages};
 use crate::decide::release::required::{self, Wanted};
-use crate::decide::release::status::{self, OperatorInput};
+use crate::decide::release::status::{self, OperatorInput, OperatorNotes};
 use crate::decide::release::steps::{self, NextStep, ReleaseFacts, ReleaseProgress, ReleaseStep};
-use crate::decide::release::streams;
-use crate::decide::reporting;
+use crate::decide::release::streams::{self, StreamWrite};
+use crate::decide::{boot_images, reporting};
 use crate::store::release_maps::{COMPONENT_IMAGES, OS_IMAGE};
-use crate::store::{Snapshot, daemons};
+use crate::store::{SettingsMeta, Snapshot, daemons};
 
 /// How soon a release that is not reached is looked at again though nothing changed: deadlines pass
 /// without a change.
@@ -31,6 +33,9 @@ const AGAIN: Duration = Duration::from_secs(10);
 
 /// Writes to the ControllerConfig that one look needs at most: its images, its status.
 const WRITES: usize = 2;
+
+/// Writes to OSImageStream that one look needs at most: two marks, and the status between them.
+const STREAM_WRITES: usize = 3;
 
 /// The OS image of a rendered configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,6 +55,8 @@ pub(crate) struct ReleaseState {
     os_images: Mutex<OsImages>,
     /// The step that is under way, and since when.
     clock: Mutex<Option<(ReleaseStep, Timestamp)>>,
+    /// What the cluster's settings request in vain, and the version that was read.
+    settings: Mutex<Option<(SettingsMeta, Option<String>)>>,
 }
 
 impl ReleaseState {
@@ -57,6 +64,7 @@ impl ReleaseState {
         Self {
             os_images: Mutex::new(OsImages::new()),
             clock: Mutex::new(None),
+            settings: Mutex::new(None),
         }
     }
 }
@@ -80,8 +88,11 @@ impl Operating<'_> {
         let [os, components] = [&os, &components].map(|map| map.as_ref().map(|map| &map.part));
         let images = ReleaseImages::read(os, components, version.as_str());
         if let Ok(images) = &images {
-            self.write_stream(images).await?;
+            self.write_streams(images).await?;
         }
+        let streams = &self.context.store.generators.image_streams;
+        let streams = streams.get(os_image_stream::NAME);
+        let images = images.and_then(|images| streams::followed(images, streams.as_deref()));
         let pools: Vec<&MachineConfigPool> =
             snapshot.pools.values().map(|pool| &pool.object).collect();
         let progress = self.advance(snapshot, &pools, &images).await?;
@@ -90,6 +101,10 @@ impl Operating<'_> {
             let mut clock = lock(&self.state.clock);
             *clock = steps::clock(*clock, &progress, now);
         }
+        let notes = OperatorNotes {
+            boot_images: self.read_boot_images().await?,
+            os_image_stream: streams.as_deref().and_then(streams::unknown_default),
+        };
         let image = images.as_ref().ok();
         let image = image.and_then(|images| images.components.get(CONTROLLER));
         let input = OperatorInput {
@@ -97,6 +112,7 @@ impl Operating<'_> {
             image: image.map(String::as_str),
             progress: &progress,
             pools: &pools,
+            notes: &notes,
             now,
         };
         self.report_release(&input).await?;
@@ -107,23 +123,39 @@ impl Operating<'_> {
         })
     }
 
-    /// Gives the stream that OSImageStream names the release's images. That comes before the
-    /// ControllerConfig is of this release, so that no pool is rendered from the older stream.
-    async fn write_stream(&self, images: &ReleaseImages) -> Result<(), wire::Error> {
-        let streams = &self.context.store.generators.image_streams;
-        let Some(object) = streams.get(os_image_stream::NAME) else {
-            return Ok(());
-        };
-        if let Some(change) = streams::change(&object, images) {
-            let written = self
-                .context
-                .requests
-                .objects::<OSImageStream>()
-                .status()
-                .patch(os_image_stream::NAME, &change)
-                .await?;
-            streams.refresh(written);
+    /// Writes the release's streams into OSImageStream. That comes before the ControllerConfig is
+    /// of this release, so that no pool is rendered from an older stream.
+    async fn write_streams(&self, images: &ReleaseImages) -> Result<(), wire::Error> {
+        let cache = &self.context.store.generators.image_streams;
+        for _ in 0..STREAM_WRITES {
+            let object = cache.get(os_image_stream::NAME);
+            let Some(write) = streams::next(object.as_deref(), images) else {
+                return Ok(());
+            };
+            let objects = self.context.requests.objects::<OSImageStream>();
+            let name = os_image_stream::NAME;
+            match write {
+                StreamWrite::Create(object) => {
+                    let created = unless_conflict(objects.create(&object).await);
+                    let Some(created) = found(created)?.flatten() else {
+                        // The cluster has no such kind, or another one was faster: the watch tells.
+                        return Ok(());
+                    };
+                    tracing::info!("made the OSImageStream of the release's streams");
+                    cache.apply(WatchEvent::Applied(created));
+                }
+                StreamWrite::Mark(change) => cache.refresh(objects.patch(name, &change).await?),
+                StreamWrite::Status(change) => {
+                    let written = objects.status().patch(name, &change).await?;
+                    tracing::info!(
+                        streams = written.stream_names(),
+                        "wrote the streams of OS images"
+                    );
+                    cache.refresh(written);
+                }
+            }
         }
+        // Another writer puts it back: with the next look, so that the two do not race.
         Ok(())
     }
 
@@ -137,6 +169,8 @@ impl Operating<'_> {
         let version = &self.context.store.version;
         let os_images = self.read_os_images(snapshot, pools, images).await?;
         let daemons = self.context.store.daemons.get(daemons::NAME);
+        let streams = &self.context.store.generators.image_streams;
+        let streams = streams.get(os_image_stream::NAME);
         let clock = *lock(&self.state.clock);
         let mut release_image = None;
         let mut writes = 0;
@@ -153,6 +187,7 @@ impl Operating<'_> {
                 config: config.as_deref(),
                 daemons: daemons.as_ref().map(|daemons| &daemons.part),
                 pools,
+                streams: streams.as_deref(),
                 configs: &snapshot.configs,
                 os_images: &os_images,
                 clock,
@@ -198,6 +233,22 @@ impl Operating<'_> {
                 return Ok(ReleaseProgress::Waiting { step, why });
             }
         }
+    }
+
+    /// What the cluster's settings request of boot images. They are read once a version.
+    async fn read_boot_images(&self) -> Result<Option<String>, wire::Error> {
+        let stored = self.context.store.settings.get(machine_configuration::NAME);
+        let Some(stored) = stored else {
+            return Ok(None);
+        };
+        let known = lock(&self.state.settings).clone();
+        if let Some((_, note)) = known.filter(|(read, _)| read == stored.as_ref()) {
+            return Ok(note);
+        }
+        let settings = self.context.requests.read_settings().await?;
+        let note = settings.and_then(|settings| boot_images::unhandled(&settings.spec));
+        *lock(&self.state.settings) = Some((stored.as_ref().clone(), note.clone()));
+        Ok(note)
     }
 
     /// Writes the ClusterOperator, where the cluster has that kind.
@@ -293,6 +344,7 @@ impl Operating<'_> {
             let wanted = Wanted {
                 version: self.context.store.version.as_str(),
                 os_image: &images.os,
+                streams: None,
                 configs: &snapshot.configs,
                 os_images: &os_images,
             };

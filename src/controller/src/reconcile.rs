@@ -316,8 +316,6 @@ impl Controller {
         pool.view.leader.clone_from(&self.node);
         let has_streams = decide::rendering::has_streams(snapshot);
         let unhandled = unhandled(&pool.object, has_streams);
-        let worker = snapshot.pools.get("worker").map(AsRef::as_ref);
-        let stream = decide::rendering::stream(&pool, worker).filter(|_| has_streams);
         let config = snapshot.controller_config();
         let facts = ClusterFacts {
             topology: config.and_then(|config| config.spec.control_plane_topology()),
@@ -389,7 +387,9 @@ impl Controller {
             certificates,
             now: self.context.now(),
         });
-        reporting::stream(&mut after, stream);
+        if render_waits.is_none() {
+            self.name_stream(&observed.pool, snapshot, &mut after);
+        }
         self.count(&observed, &decision, &pins, &after);
         let report_after = self.report(&observed.pool, &after).await?;
         let are_written = written?;

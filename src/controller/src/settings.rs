@@ -24,7 +24,7 @@ use node_update::disruption::{Action, Error, Policies, merge};
 use operator::Next;
 
 use crate::context::{Context, lock};
-use crate::decide::reporting;
+use crate::decide::{boot_images, reporting};
 use crate::requests::Requests;
 use crate::store::SettingsMeta;
 
@@ -33,6 +33,9 @@ const AS_EXPECTED: &str = "AsExpected";
 
 /// Reason of the condition and of the event for a policy that cannot be followed.
 const INVALID: &str = "InvalidNodeDisruptionPolicy";
+
+/// Reason of the condition about fields without effect.
+const NOT_IMPLEMENTED: &str = "NotImplemented";
 
 /// How many faults a message names before it only counts.
 const FAULTS: usize = 10;
@@ -105,8 +108,8 @@ pub async fn reconcile(
 /// Makes the status of the settings.
 ///
 /// Shape: `nodeDisruptionPolicyStatus`, `observedGeneration` and the condition
-/// `NodeDisruptionPolicyDegraded`; other fields and conditions are kept. The first two stay as they
-/// are while the policy cannot be followed.
+/// `NodeDisruptionPolicyDegraded`, and `Unsupported` where a field has no effect; other fields and
+/// conditions are kept. The first two stay as they are while the policy cannot be followed.
 pub fn status(settings: &MachineConfiguration, now: Timestamp) -> MachineConfigurationStatus {
     let mut status = settings.status.clone().unwrap_or_default();
     let generation = settings.metadata.generation;
@@ -133,7 +136,35 @@ pub fn status(settings: &MachineConfiguration, now: Timestamp) -> MachineConfigu
         }
     }
     condition::set(&mut status.conditions, degraded);
+    set_unsupported(&mut status, settings, now);
     status
+}
+
+/// Names fields that have no effect. Without such a field, the condition is not added.
+fn set_unsupported(
+    status: &mut MachineConfigurationStatus,
+    settings: &MachineConfiguration,
+    now: Timestamp,
+) {
+    let r#type = ConditionType::Unsupported;
+    let unhandled = boot_images::unhandled(&settings.spec);
+    if unhandled.is_none() && condition::find(&status.conditions, &r#type).is_none() {
+        return;
+    }
+    let reason = if unhandled.is_some() {
+        NOT_IMPLEMENTED
+    } else {
+        AS_EXPECTED
+    };
+    let unsupported = Condition {
+        r#type,
+        status: ConditionStatus::from(unhandled.is_some()),
+        last_transition_time: Time(now),
+        reason: reason.to_owned(),
+        message: unhandled.unwrap_or_default(),
+        observed_generation: settings.metadata.generation,
+    };
+    condition::set(&mut status.conditions, unsupported);
 }
 
 fn merged(policy: Option<&NodeDisruptionPolicy>) -> Result<Policies, Vec<Error>> {

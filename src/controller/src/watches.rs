@@ -127,7 +127,8 @@ fn watch_cluster(operator: Operator<Work>, store: &Store) -> Operator<Work> {
             WatchScope::cluster()
                 .named(machine_configuration::NAME)
                 .optional(),
-            |_, _| Wake::Keys(vec![Work::Settings]),
+            // What they request in vain is reported with the release.
+            |_, _| Wake::Keys(vec![Work::Settings, Work::Release]),
         )
         .watch(
             &store.component_images,

@@ -1,9 +1,11 @@
 //! The files of a release image, made from the images that it consists of.
 //!
 //! - `components`: which versions the images carry
+//! - `os_streams`: which streams of OS images they are
 //! - `problem`: what keeps images from being a release, with image and file
 
 mod components;
+mod os_streams;
 mod problem;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,6 +44,8 @@ pub struct ReleaseRequest {
     pub verification: Option<SignatureTrust>,
     /// Whether placeholders of images that are missing stay.
     pub allow_missing_images: bool,
+    /// Whether the release names the streams of OS images that labels of its images name.
+    pub os_streams: bool,
 }
 
 /// An image that may become part of a release.
@@ -80,9 +84,9 @@ pub fn is_operator(labels: &BTreeMap<String, String>) -> bool {
 ///
 /// Operators and their files are taken in the order of their names; an image under several names is
 /// one operator, by the first of them. An image is kept if it has
-/// manifests, if an operator names it in `image-references`, if it is included, or if it is the
-/// [`BASE`]. Placeholders of versions are replaced in all files, those of images in files of
-/// operators that have `image-references`.
+/// manifests, if an operator names it in `image-references`, if it is included, if it is of a
+/// stream of OS images that the release names, or if it is the [`BASE`]. Placeholders of versions
+/// are replaced in all files, those of images in files of operators that have `image-references`.
 ///
 /// # Errors
 /// All [`AssemblyProblem`]s, each with image and file.
@@ -97,7 +101,8 @@ pub fn assemble(request: &ReleaseRequest) -> Result<Assembly, Vec<AssemblyProble
         .flat_map(|references| references.tags.keys().map(String::as_str))
         .collect();
     let is_kept = |name: &str, image: &ComponentImage| {
-        let is_asked_for = name == BASE || request.include.contains(name);
+        let is_of_a_stream = request.os_streams && os_streams::is_of_a_stream(&image.labels);
+        let is_asked_for = name == BASE || request.include.contains(name) || is_of_a_stream;
         image.manifests.is_some() || named.contains(name) || is_asked_for
     };
     let mut references = References {
@@ -142,10 +147,16 @@ pub fn assemble(request: &ReleaseRequest) -> Result<Assembly, Vec<AssemblyProble
     if made.files.is_empty() && problems.is_empty() {
         problems.push(ManifestSource::default().problem(Fault::NoOperator));
     }
+    let mut files = made.files;
+    if problems.is_empty()
+        && request.os_streams
+        && let Err(fault) = os_streams::write(request, &references, &mut files)
+    {
+        problems.push(ManifestSource::default().problem(fault));
+    }
     if !problems.is_empty() {
         return Err(problems);
     }
-    let mut files = made.files;
     files.insert(METADATA_FILE.to_owned(), request.metadata.print());
     files.insert(REFERENCES_FILE.to_owned(), references.print());
     Ok(Assembly {

@@ -20,6 +20,7 @@
 //! - [`references`], [`component_versions`]: the images of a release and the versions that they
 //!   carry
 //! - [`substitution`]: placeholders of images and versions in manifests
+//! - [`os_streams`]: several operating systems of one release
 //! - [`payload`]: the files of a release image, read
 //! - [`assembly`]: the files of a release image, made
 //! - [`claim`]: what a signature of an image says
@@ -38,6 +39,7 @@ mod json;
 pub mod manifest;
 pub mod metadata;
 pub mod order;
+pub mod os_streams;
 pub mod payload;
 pub mod progress;
 pub mod prometheus;

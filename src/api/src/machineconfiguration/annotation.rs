@@ -209,6 +209,9 @@ pub const IMAGE_CONTENT: &str = "slipway.dev/image-content";
 /// On a MachineOSBuild; written by the controller: the Secret with which its image is pushed, and
 /// removed from the registry once nothing needs it.
 pub const PUSH_SECRET: &str = "slipway.dev/push-secret";
+/// On OSImageStream `cluster`; written by the controller: names of the streams that a release
+/// brought, joined by commas. Those of `status.availableStreams` that it lacks are other programs'.
+pub const RELEASE_STREAMS: &str = "slipway.dev/release-streams";
 /// On a Pod; written by an administrator: `"true"`, it is not deleted by force, and its finalizers
 /// stay.
 pub const NO_FORCED_DRAIN: &str = "slipway.dev/no-forced-drain";

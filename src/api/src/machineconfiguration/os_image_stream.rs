@@ -64,4 +64,16 @@ impl OSImageStream {
         let mut streams = self.status.as_ref()?.available_streams.iter();
         streams.find(|stream| stream.name == name)
     }
+
+    /// Names of all that there are, for people.
+    pub fn stream_names(&self) -> String {
+        let status = self.status.iter();
+        let streams = status.flat_map(|status| &status.available_streams);
+        let names: Vec<&str> = streams.map(|stream| stream.name.as_str()).collect();
+        if names.is_empty() {
+            "none".to_owned()
+        } else {
+            names.join(", ")
+        }
+    }
 }

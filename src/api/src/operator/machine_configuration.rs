@@ -206,6 +206,8 @@ words! {
     pub enum MachineConfigurationConditionType {
         /// `spec.nodeDisruptionPolicy` cannot be followed. Slipway's own.
         NodeDisruptionPolicyDegraded = "NodeDisruptionPolicyDegraded",
+        /// Fields of `spec` have no effect, because nothing handles them. Slipway's own.
+        Unsupported = "Unsupported",
         /// Belongs to the operator's boot-image controller.
         BootImageUpdateDegraded = "BootImageUpdateDegraded",
         /// Belongs to the operator's boot-image controller.

@@ -356,6 +356,12 @@ pub(super) const WORDS: &[Explanation] = &[
         "Correct the fields that the message names.",
     ),
     of(
+        "Unsupported",
+        SETTINGS,
+        "Fields of spec request something of boot images, which nothing handles; nothing else changes.",
+        "Remove the fields that the message names, or update boot images by hand.",
+    ),
+    of(
         "BootImageUpdateDegraded",
         SETTINGS,
         "Boot images cannot be updated. Slipway never sets it.",
@@ -431,7 +437,7 @@ pub(super) const WORDS: &[Explanation] = &[
         "RenderConfigFailed",
         OPERATOR,
         "The release's images cannot be taken into the ControllerConfig.",
-        "Read the message: an object or image that it names is missing.",
+        "Read the message: an object or image that it names is missing, or it names a wrong field of the release's streams, or a default stream that the release lacks.",
     ),
     of(
         "MachineConfigDaemonFailed",

@@ -1,11 +1,13 @@
 //! What the ControllerConfig says: of which release it is, whether that is settled, and what pools
 //! are rendered on.
 
-use api::machineconfiguration::{ControllerConfig, annotation, controller_config};
+use api::machineconfiguration::{
+    AvailableStream, ControllerConfig, OSImageStream, annotation, controller_config,
+};
 use chassis::program::BUILD;
 use machineconfig::render::Base;
 
-use crate::store::Snapshot;
+use super::os_stream::{self, ChosenStream, NoStream};
 
 /// Why the ControllerConfig is not this release's, if it is not: what was rendered from it would
 /// mix two releases. The administrator learns that the wrong controller runs.
@@ -50,34 +52,17 @@ pub(crate) fn release(config: Option<&ControllerConfig>, own: &str) -> String {
         .to_owned()
 }
 
-/// The cluster has streams of OS images, and not the one of this name.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "spec.osImageStream {0}: OSImageStream cluster has no such stream in status.availableStreams"
-)]
-pub(crate) struct NoStream(String);
-
-/// What sources are laid over: the release's images, or those of the pool's stream.
+/// What sources are laid over: the images of the pool's stream, else those of the release.
 ///
 /// # Errors
 /// [`NoStream`].
 pub(crate) fn base(
     config: Option<&ControllerConfig>,
-    stream: Option<&str>,
-    snapshot: &Snapshot,
+    chosen: Option<&ChosenStream>,
+    streams: Option<&OSImageStream>,
 ) -> Result<Base, NoStream> {
-    let streams = snapshot.generators.image_streams.values().next();
-    if let (Some(name), Some(streams)) = (stream, streams) {
-        let stream = streams.stream(name);
-        let stream = stream.ok_or_else(|| NoStream(name.to_owned()))?;
-        return Ok(Base {
-            os_image_url: stream.os_image.clone(),
-            extensions_image: stream.os_extensions_image.clone(),
-            controller_version: BUILD.to_owned(),
-        });
-    }
     let spec = config.map(|config| &config.spec);
-    Ok(Base {
+    let release = Base {
         os_image_url: spec
             .map(|spec| spec.base_os_container_image.clone())
             .unwrap_or_default(),
@@ -85,5 +70,18 @@ pub(crate) fn base(
             .map(|spec| spec.base_os_extensions_container_image.clone())
             .unwrap_or_default(),
         controller_version: BUILD.to_owned(),
-    })
+    };
+    Ok(with_stream(release, os_stream::resolve(chosen, streams)?))
+}
+
+/// The base with the images of a stream, if there is one.
+pub(crate) fn with_stream(release: Base, stream: Option<&AvailableStream>) -> Base {
+    let Some(stream) = stream else {
+        return release;
+    };
+    Base {
+        os_image_url: stream.os_image.clone(),
+        extensions_image: stream.os_extensions_image.clone(),
+        ..release
+    }
 }

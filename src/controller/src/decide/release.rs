@@ -5,7 +5,7 @@
 //! - [`required`]: whether the pools are there that a release waits for
 //! - [`steps`]: which step is next, and how far it is
 //! - [`status`]: the status of the ClusterOperator
-//! - [`streams`]: the stream of the release's OS
+//! - [`streams`]: OSImageStream, and what of it is the release's
 
 pub mod daemons;
 pub mod images;

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use api::machineconfiguration::{controller_config, label};
+use api::machineconfiguration::{OSImageStream, controller_config, label, os_image_stream};
 use machineconfig::render::Base;
 use pool::hold::Hold;
 use pool::selector::Selector;
 
 use super::controller_config::{base, foreign_release, release, unsettled_reason};
 use super::generating;
+use super::os_stream::{self, ChosenStream};
+use crate::configs::ConfigMeta;
 use crate::store::{Pool, Snapshot};
 
 /// What a rendering depends on: where it is the same, so is the result.
@@ -115,9 +117,8 @@ pub fn prepare(pool: &Pool, snapshot: &Snapshot) -> Preparation {
         let is_there = snapshot.configs.get(name).is_some();
         (name.to_owned(), is_there)
     });
-    let worker = snapshot.pools.get("worker");
-    let stream = stream(pool, worker.map(AsRef::as_ref));
-    let base = match base(controller_config, stream.as_deref(), snapshot) {
+    let chosen = chosen_stream(pool, snapshot);
+    let base = match base(controller_config, chosen.as_ref(), streams(snapshot)) {
         Ok(base) => base,
         Err(error) => return Preparation::Impossible(error.to_string()),
     };
@@ -127,7 +128,7 @@ pub fn prepare(pool: &Pool, snapshot: &Snapshot) -> Preparation {
         release: release(controller_config, own),
         has_streams: has_streams(snapshot),
         has_image: snapshot.os_configs.get(&pool.view.name).is_some(),
-        stream,
+        stream: chosen.map(|chosen| chosen.name),
         is_without_controller_config: controller_config.is_none(),
         target,
     })
@@ -190,19 +191,32 @@ pub(crate) fn missing(why: &str) -> String {
     )
 }
 
-/// The stream of OS images that a pool asks for: its own, or that of `worker` for a custom pool.
-pub(crate) fn stream(pool: &Pool, worker: Option<&Pool>) -> Option<String> {
-    let of = |pool: &Pool| pool.object.spec.os_image_stream.clone();
-    let inherited = || {
-        let is_custom = !label::role::is_control_plane(&pool.view.name);
-        is_custom.then(|| of(worker?))?
-    };
-    of(pool).or_else(inherited).map(|stream| stream.name)
+fn chosen_stream(pool: &Pool, snapshot: &Snapshot) -> Option<ChosenStream> {
+    let worker = snapshot.pools.get(label::role::WORKER);
+    os_stream::chosen(&pool.object, worker.map(|worker| &worker.object))
+}
+
+/// The stream that all nodes have of a pool that is updated to `target`; none where a source
+/// replaced its image, or nothing says which it is.
+pub(crate) fn reached_stream(
+    pool: &Pool,
+    target: &ConfigMeta,
+    snapshot: &Snapshot,
+) -> Option<String> {
+    let chosen = chosen_stream(pool, snapshot);
+    let stream = os_stream::resolve(chosen.as_ref(), streams(snapshot)).ok()?;
+    let stream = stream.filter(|_| !target.is_image_overridden);
+    stream.map(|stream| stream.name.clone())
+}
+
+/// OSImageStream `cluster`, where there is one.
+pub(crate) fn streams(snapshot: &Snapshot) -> Option<&OSImageStream> {
+    let streams = &snapshot.generators.image_streams;
+    streams.get(os_image_stream::NAME).map(AsRef::as_ref)
 }
 
 pub(crate) fn has_streams(snapshot: &Snapshot) -> bool {
-    let mut streams = snapshot.generators.image_streams.values();
-    streams.next().is_some()
+    streams(snapshot).is_some()
 }
 
 #[cfg(test)]
@@ -490,6 +504,79 @@ mod tests {
         assert_ne!(before, prepared(&cluster));
     }
 
+    /// Two pools of workers on two streams, whose default is `a`.
+    fn two_streams() -> Cluster {
+        let (mut cluster, _, _) = settled();
+        let mut edge = pool(None);
+        edge["metadata"]["name"] = json!("edge");
+        edge["spec"]["osImageStream"] = json!({ "name": "b" });
+        cluster.pools.push(edge);
+        cluster.image_streams = vec![json!({
+            "metadata": { "name": "cluster" }, "spec": { "defaultStream": "a" },
+            "status": { "defaultStream": "a", "availableStreams": [
+                { "name": "a", "osImage": "os-a" }, { "name": "b", "osImage": "os-b" }
+            ] }
+        })];
+        cluster
+    }
+
+    #[test]
+    fn another_default_or_image_is_another_input_of_those_that_follow_it_alone() {
+        let inputs = |cluster: &Cluster| {
+            let snapshot = cluster.snapshot();
+            ["worker", "edge"].map(|name| {
+                let prepared = prepare(snapshot.pools.get(name).unwrap(), &snapshot);
+                assert!(matches!(prepared, Preparation::Inputs(_)), "{prepared:?}");
+                prepared
+            })
+        };
+        let before = inputs(&two_streams());
+        let table: [(&str, Value, [bool; 2]); 4] = [
+            ("/status/defaultStream", json!("b"), [true, false]),
+            (
+                "/status/availableStreams/0/osImage",
+                json!("os-2"),
+                [true, false],
+            ),
+            (
+                "/status/availableStreams/1/osImage",
+                json!("os-2"),
+                [false, true],
+            ),
+            ("/spec/defaultStream", json!("b"), [false, false]),
+        ];
+        for (path, value, expected) in table {
+            let mut cluster = two_streams();
+            *cluster.image_streams[0].pointer_mut(path).unwrap() = value;
+            let after = inputs(&cluster);
+            let changed = [before[0] != after[0], before[1] != after[1]];
+            assert_eq!(changed, expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_pool_has_reached_its_stream_unless_a_source_replaced_the_image() {
+        let reached = |cluster: &Cluster| {
+            let snapshot = cluster.snapshot();
+            let pool = snapshot.pools.get("worker").unwrap();
+            let target = snapshot.configs.get(pool.view.target_config().unwrap());
+            reached_stream(pool, target.unwrap(), &snapshot)
+        };
+        let mut cluster = two_streams();
+        assert_eq!(reached(&cluster), Some("a".to_owned()));
+        cluster.pools[0]["spec"]["osImageStream"] = json!({ "name": "b" });
+        assert_eq!(reached(&cluster), Some("b".to_owned()));
+        cluster.pools[0]["spec"]["osImageStream"] = json!({ "name": "c" });
+        assert_eq!(reached(&cluster), None);
+        let mut cluster = two_streams();
+        cluster.configs[1]["metadata"]["annotations"]["machineconfiguration.openshift.io/os-image-url-overridden"] =
+            json!("true");
+        assert_eq!(reached(&cluster), None);
+        cluster = two_streams();
+        cluster.image_streams.clear();
+        assert_eq!(reached(&cluster), None);
+    }
+
     #[test]
     fn images_of_a_stream_take_the_place_of_the_releases() {
         let (mut cluster, _, _) = settled();
@@ -512,7 +599,7 @@ mod tests {
             ("os-10".to_owned(), "extensions-10".to_owned())
         );
         cluster.pools[0]["spec"]["osImageStream"] = json!({ "name": "rhel-11" });
-        let why = "spec.osImageStream rhel-11: OSImageStream cluster has no such stream in status.availableStreams";
+        let why = "spec.osImageStream rhel-11: OSImageStream cluster has no such stream in status.availableStreams (rhel-10)";
         assert_eq!(prepared(&cluster), Preparation::Impossible(why.to_owned()));
     }
 }

@@ -106,12 +106,17 @@ fn reads(image: &str) -> Call {
 
 /// The request that reports so much progress.
 fn writes(progress: &ReleaseProgress) -> Call {
+    writes_with(progress, &OperatorNotes::default())
+}
+
+fn writes_with(progress: &ReleaseProgress, notes: &OperatorNotes) -> Call {
     let pool: MachineConfigPool = read(&master());
     let input = OperatorInput {
         version: VERSION,
         image: Some("mcc2"),
         progress,
         pools: &[&pool],
+        notes,
         now: now(),
     };
     let after = status::status(&ClusterOperatorStatus::default(), &input);
@@ -159,4 +164,160 @@ async fn another_os_image_and_a_configuration_that_is_gone_are_waited_for() {
         let next = Box::pin(script.drive(controller.reconcile(&Work::Release))).await;
         assert_eq!(next.unwrap(), Next::After(AGAIN));
     }
+}
+
+#[tokio::test]
+async fn requests_for_boot_images_are_reported_and_read_once() {
+    let store = at_the_release();
+    let settings = json!({ "metadata": { "name": "cluster", "resourceVersion": "5" } });
+    let settings = WatchEvent::Synced(vec![SettingsMeta::parse(read(&settings))]);
+    store.settings.apply(settings);
+    let spec = json!({ "bootImageSkewEnforcement": { "mode": "Manual" } });
+    let spec = json!({ "metadata": { "name": "cluster", "resourceVersion": "5" }, "spec": spec });
+    let path = "/apis/operator.openshift.io/v1/machineconfigurations/cluster";
+    let why = "MachineConfiguration cluster: without effect, because boot images are not handled: spec.bootImageSkewEnforcement (mode Manual)";
+    let notes = OperatorNotes {
+        boot_images: Some(why.to_owned()),
+        os_image_stream: None,
+    };
+    let calls = vec![
+        reads("os2"),
+        Call::get(path, Reply::ok(spec)),
+        writes_with(&ReleaseProgress::Done, &notes),
+        writes_with(&ReleaseProgress::Done, &notes),
+    ];
+    let (script, controller) = controller(&store, calls);
+    let twice = async {
+        for _ in 0..2 {
+            let next = controller.reconcile(&Work::Release).await;
+            assert_eq!(next.unwrap(), Next::Settled);
+        }
+    };
+    Box::pin(script.drive(twice)).await;
+}
+
+const STREAMS: &str = "/apis/machineconfiguration.openshift.io/v1/osimagestreams";
+
+fn image(digit: &str) -> String {
+    format!("r.example/os@sha256:{}", digit.repeat(64))
+}
+
+/// A release of streams `a`, the default, and `b`, whose ConfigMap is there.
+fn with_streams(store: &Store) -> Value {
+    let of = |name: &str, digit: &str| json!({ "name": name, "osImage": image(digit), "osExtensionsImage": "" });
+    let streams = json!([of("a", "a"), of("b", "b")]);
+    let text = json!({ "defaultStream": "a", "availableStreams": streams });
+    let os = json!({
+        "releaseVersion": VERSION, "baseOSContainerImage": image("a"),
+        "osImageStreams.json": text.to_string()
+    });
+    let map = json!({ "metadata": { "name": OS_IMAGE, "resourceVersion": "2" }, "data": os });
+    let map = WatchEvent::Synced(vec![Kept::parse(read(&map))]);
+    store.os_image.apply(map);
+    store
+        .generators
+        .image_streams
+        .apply(WatchEvent::Synced(Vec::new()));
+    streams
+}
+
+#[tokio::test]
+async fn streams_are_written_before_the_controller_config_takes_the_image_of_the_default() {
+    let store = at_the_release();
+    let streams = with_streams(&store);
+    let object = |version: &str, status: Option<&Value>| {
+        let mut object = json!({
+            "metadata": {
+                "name": "cluster", "resourceVersion": version,
+                "annotations": { "slipway.dev/release-streams": "a,b" }
+            },
+            "spec": { "defaultStream": "a" }
+        });
+        if let Some(status) = status {
+            object["status"] = status.clone();
+        }
+        object
+    };
+    let mut made = object("1", None);
+    made["metadata"]
+        .as_object_mut()
+        .unwrap()
+        .remove("resourceVersion");
+    made["apiVersion"] = json!("machineconfiguration.openshift.io/v1");
+    made["kind"] = json!("OSImageStream");
+    let status = json!({ "availableStreams": streams, "defaultStream": "a" });
+    let manager = "fieldManager=machine-config-controller";
+    let config_path = format!(
+        "/apis/machineconfiguration.openshift.io/v1/controllerconfigs/machine-config-controller?{manager}"
+    );
+    let calls = vec![
+        Call::post(
+            &format!("{STREAMS}?{manager}"),
+            made,
+            Reply::Object(201, object("1", None)),
+        ),
+        Call::patch(
+            &format!("{STREAMS}/cluster/status?{manager}"),
+            json!({ "metadata": { "resourceVersion": "1" }, "status": status }),
+            Reply::ok(object("2", Some(&status))),
+        ),
+        reads("os2"),
+        Call::get(
+            "/apis/config.openshift.io/v1/clusterversions/version",
+            Reply::failure(404, "NotFound", "no"),
+        ),
+        Call::patch(
+            &config_path,
+            json!({
+                "metadata": { "resourceVersion": "7", "annotations": {
+                    annotation::GENERATED_BY_VERSION: VERSION, annotation::RELEASE_IMAGE_VERSION: VERSION
+                } },
+                "spec": { "baseOSContainerImage": image("a") }
+            }),
+            Reply::failure(409, "Conflict", "it ends here"),
+        ),
+    ];
+    let (script, controller) = controller(&store, calls);
+    let next = Box::pin(script.drive(controller.reconcile(&Work::Release))).await;
+    assert!(next.is_err() || next.is_ok_and(|next| next == Next::Retry));
+}
+
+#[tokio::test]
+async fn a_release_with_a_wrong_stream_or_without_the_default_is_not_taken_over() {
+    // The ConfigMap is wrong: nothing but the report is written.
+    let store = at_the_release();
+    let os = json!({
+        "releaseVersion": VERSION, "baseOSContainerImage": "os2", "osImageStreams.json": "{}"
+    });
+    let map = json!({ "metadata": { "name": OS_IMAGE, "resourceVersion": "2" }, "data": os });
+    let map = WatchEvent::Synced(vec![Kept::parse(read(&map))]);
+    store.os_image.apply(map);
+    let why = "ConfigMap machine-config-osimageurl: data.osImageStreams.json: availableStreams names no stream; a release of one OS has no such key";
+    let waiting = |why: &str| ReleaseProgress::Waiting {
+        step: steps::ReleaseStep::RenderConfig,
+        why: why.to_owned(),
+    };
+    let (script, controller) = controller(&store, vec![writes(&waiting(why))]);
+    let next = Box::pin(script.drive(controller.reconcile(&Work::Release))).await;
+    assert_eq!(next.unwrap(), Next::After(AGAIN));
+
+    // Pools have a default that this release lacks.
+    let store = at_the_release();
+    let streams = with_streams(&store);
+    let mut listed = streams.as_array().unwrap().clone();
+    listed.push(json!({ "name": "old", "osImage": image("c"), "osExtensionsImage": "" }));
+    let lost = json!({
+        "metadata": {
+            "name": "cluster", "resourceVersion": "4",
+            "annotations": { "slipway.dev/release-streams": "a,b,old" }
+        },
+        "spec": { "defaultStream": "old" },
+        "status": { "defaultStream": "old", "availableStreams": listed }
+    });
+    let lost = WatchEvent::Synced(vec![read(&lost)]);
+    store.generators.image_streams.apply(lost);
+    let why = "OSImageStream cluster: stream old, which pools have that choose none, is none of the release's (a, b): name one of these in spec.defaultStream";
+    let (script, controller) = self::controller(&store, vec![writes(&waiting(why))]);
+    let next = Box::pin(script.drive(controller.reconcile(&Work::Release))).await;
+    assert_eq!(next.unwrap(), Next::After(AGAIN));
 }

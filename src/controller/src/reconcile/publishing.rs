@@ -16,7 +16,7 @@ use super::Controller;
 use super::pinning::PoolPins;
 use crate::assign::Round;
 use crate::context::lock;
-use crate::decide::reporting;
+use crate::decide::{self, reporting};
 use crate::events::{self, PoolEvent, Unlabelled, on_status, record};
 use crate::metrics::PoolMetrics;
 use crate::metrics::builds::BuildMetrics;
@@ -154,6 +154,21 @@ impl Controller {
         let settings = BuildSettings::read(policy).ok();
         let limit = settings.map(|settings| settings.timeout);
         Some(BuildMetrics::of(image, build.map(AsRef::as_ref), limit))
+    }
+
+    /// Names the stream of OS images that the pool's nodes have. While the rendering waits, they
+    /// have what the pool was rendered from before.
+    pub(super) fn name_stream(
+        &self,
+        pool: &Pool,
+        snapshot: &Snapshot,
+        status: &mut MachineConfigPoolStatus,
+    ) {
+        let target = pool.view.target_config();
+        if let Some(target) = target.and_then(|target| self.context.store.configs.get(target)) {
+            let stream = decide::rendering::reached_stream(pool, &target, snapshot);
+            reporting::stream(status, stream);
+        }
     }
 
     pub(super) fn record(&self, pool: &Pool, events: &[PoolEvent]) {

@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 
 use api::config::preflight::{NextRelease, RenderedPool};
 use api::machineconfiguration::{
-    ControllerConfig, MachineConfig, MachineConfigPool, annotation, controller_config,
+    ControllerConfig, MachineConfig, MachineConfigPool, OSImageStream, annotation,
+    controller_config, os_image_stream,
 };
 use chassis::program::BUILD;
 use chassis::report::Chain;
 use cluster::list::Select;
-use cluster::wire;
+use cluster::wire::{self, found};
 use k8s_openapi::api::core::v1::ConfigMap;
 use machineconfig::render::{Base, Rendered, Source, render};
 use operator::watch::kept::{ConfigMapData, KeptPart as _};
@@ -19,8 +20,10 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::{API_VERSION, Failure, rejection, source};
-use crate::decide;
+use crate::decide::controller_config::with_stream;
+use crate::decide::os_stream;
 use crate::decide::release::images::{self, ReleaseImages};
+use crate::decide::release::streams;
 use crate::requests::Requests;
 use crate::store::Pool;
 use crate::store::release_maps::{COMPONENT_IMAGES, OS_IMAGE};
@@ -28,7 +31,7 @@ use crate::store::release_maps::{COMPONENT_IMAGES, OS_IMAGE};
 /// A release whose objects were read.
 #[derive(Debug)]
 pub struct ReleasePreview {
-    base: Base,
+    images: ReleaseImages,
     configs: BTreeMap<String, MachineConfig>,
     pools: Vec<MachineConfigPool>,
     deleted: Vec<String>,
@@ -72,11 +75,7 @@ impl ReleasePreview {
         let (os, components) = (map(OS_IMAGE), map(COMPONENT_IMAGES));
         let images = ReleaseImages::read(os.as_ref(), components.as_ref(), &next.version)?;
         Ok(Self {
-            base: Base {
-                os_image_url: images.os,
-                extensions_image: images.extensions,
-                controller_version: BUILD.to_owned(),
-            },
+            images,
             configs,
             pools,
             deleted: next.deleted,
@@ -105,6 +104,14 @@ impl ReleasePreview {
         let has_config = config
             .iter()
             .any(|config| is_it(config.metadata.name.as_deref()));
+        let streams = if has_config {
+            self.streams(requests)
+                .await?
+                .map_err(|error| error.to_string())
+        } else {
+            let name = controller_config::NAME;
+            Err(format!("ControllerConfig {name} is missing"))
+        };
         let mut rendered = Vec::new();
         for pool in pools.values().filter(|pool| !pool.view.is_deleted) {
             let failed = |failure| RenderedPool {
@@ -112,19 +119,43 @@ impl ReleasePreview {
                 failure,
                 ..RenderedPool::default()
             };
-            rendered.push(if has_config {
-                let worker = pools.get("worker");
-                match self.render_pool(requests, pool, worker).await {
-                    Ok(config) => prepare(requests, pool, &config).await?,
-                    Err(Failure::Request(error)) => return Err(error),
-                    Err(failure) => failed(Chain(&failure).to_string()),
+            rendered.push(match &streams {
+                Ok(streams) => {
+                    let (worker, streams) = (pools.get("worker"), streams.as_ref());
+                    match self.render_pool(requests, pool, worker, streams).await {
+                        Ok(config) => prepare(requests, pool, &config).await?,
+                        Err(Failure::Request(error)) => return Err(error),
+                        Err(failure) => failed(Chain(&failure).to_string()),
+                    }
                 }
-            } else {
-                let name = controller_config::NAME;
-                failed(format!("ControllerConfig {name} is missing"))
+                Err(why) => failed(why.clone()),
             });
         }
         Ok(rendered)
+    }
+
+    /// OSImageStream as the release will have it, with the images of its streams. The inner error
+    /// is what the release will stop at.
+    async fn streams(
+        &self,
+        requests: &Requests,
+    ) -> Result<Result<Option<OSImageStream>, images::Error>, wire::Error> {
+        let objects = requests.objects::<OSImageStream>();
+        let is_it = format!("metadata.name={}", os_image_stream::NAME);
+        let stored = found(objects.list(Select::Fields(&is_it)).await)?;
+        let Some(stored) = stored else {
+            return Ok(Ok(None));
+        };
+        let stored = stored.into_iter().next();
+        if let Err(error) = streams::followed(self.images.clone(), stored.as_ref()) {
+            return Ok(Err(error));
+        }
+        let Some(status) = streams::planned(stored.as_ref(), &self.images) else {
+            return Ok(Ok(stored));
+        };
+        let mut object = stored.unwrap_or_default();
+        object.status = Some(status);
+        Ok(Ok(Some(object)))
     }
 
     async fn render_pool(
@@ -132,6 +163,7 @@ impl ReleasePreview {
         requests: &Requests,
         pool: &Pool,
         worker: Option<&Pool>,
+        streams: Option<&OSImageStream>,
     ) -> Result<Rendered, Failure> {
         let selector = match &pool.view.config_selector {
             Ok(Selector::Labels(selector)) => selector,
@@ -161,9 +193,20 @@ impl ReleasePreview {
         if sources.is_empty() {
             return Err(Failure::NoSources(labels));
         }
-        let rendered = render(&pool.view.name, &sources, &self.base)?;
-        let stream = decide::rendering::stream(pool, worker);
-        let stream = stream.as_deref();
+        let release = Base {
+            os_image_url: self.images.os.clone(),
+            extensions_image: self.images.extensions.clone(),
+            controller_version: BUILD.to_owned(),
+        };
+        let chosen = os_stream::chosen(&pool.object, worker.map(|worker| &worker.object));
+        let base = match os_stream::resolve(chosen.as_ref(), streams) {
+            Ok(stream) => with_stream(release, stream),
+            Err(error) => return Err(Failure::Rejected(error.to_string())),
+        };
+        let rendered = render(&pool.view.name, &sources, &base)?;
+        // Without streams, the image of a pool that chooses one is not replaced.
+        let stream = chosen.filter(|_| streams.is_none());
+        let stream = stream.as_ref().map(|chosen| chosen.name.as_str());
         let has_image = is_in_image_mode(pool);
         let rejected = rejection::of(requests, pool, &sources, &rendered, stream, has_image);
         let rejected = rejected.await?.map(Failure::Rejected);
@@ -282,6 +325,88 @@ mod tests {
         list("machineconfigs", labels, items)
     }
 
+    fn list_streams(items: &[Value]) -> Call {
+        let reply = json!({ "metadata": { "resourceVersion": "9" }, "items": items });
+        let query = "fieldSelector=metadata.name%3Dcluster&limit=250";
+        Call::get(&format!("{GROUP}/osimagestreams?{query}"), Reply::ok(reply))
+    }
+
+    /// What stands of the release's streams, and which image each pool is then rendered with.
+    #[tokio::test]
+    async fn each_pool_is_rendered_with_the_stream_that_it_will_have() {
+        let image = |digit: &str| format!("r.example/os@sha256:{}", digit.repeat(64));
+        let of = |name: &str, digit: &str| json!({ "name": name, "osImage": image(digit), "osExtensionsImage": "" });
+        let streams = json!({
+            "defaultStream": "a", "availableStreams": [of("a", "a"), of("b", "b")]
+        });
+        let next = || {
+            let mut next = release(vec![]);
+            next.objects[0]["data"]["baseOSContainerImage"] = json!(image("a"));
+            next.objects[0]["data"]["osImageStreams.json"] = json!(streams.to_string());
+            next
+        };
+        let source = source("50-a", &spec_with("a=1"));
+        let name = |os: &str| {
+            let base = Base {
+                os_image_url: os.to_owned(),
+                ..Base::default()
+            };
+            let source = super::source(read(&source)).unwrap();
+            let rendered = machineconfig::render::render("worker", &[source], &base);
+            rendered.unwrap().name
+        };
+        let stored = |default: &str| {
+            json!({
+                "metadata": {
+                    "name": "cluster", "annotations": { "slipway.dev/release-streams": "b,old" }
+                },
+                "spec": { "defaultStream": default },
+                "status": {
+                    "defaultStream": default, "availableStreams": [of("b", "0"), of("old", "1")]
+                }
+            })
+        };
+        let table = [
+            // (stream of the pool, default of the object if there is one, image or failure)
+            (None, None, Ok(image("a"))),
+            (Some("b"), None, Ok(image("b"))),
+            (None, Some("b"), Ok(image("b"))),
+            (
+                Some("old"),
+                Some("b"),
+                Err(
+                    "spec.osImageStream old: OSImageStream cluster has no such stream in status.availableStreams (a, b)",
+                ),
+            ),
+            (
+                Some("b"),
+                Some("old"),
+                Err(
+                    "OSImageStream cluster: stream old, which pools have that choose none, is none of the release's (a, b): name one of these in spec.defaultStream",
+                ),
+            ),
+        ];
+        for (stream, default, expected) in table {
+            let mut pool = pool(None);
+            pool["spec"]["osImageStream"] = json!(stream.map(|name| json!({ "name": name })));
+            let objects: Vec<Value> = default.map(stored).into_iter().collect();
+            let mut calls = vec![
+                list("machineconfigpools", "", &[pool]),
+                list("controllerconfigs", "", &[config()]),
+                list_streams(&objects),
+            ];
+            if default != Some("old") {
+                calls.push(sources(std::slice::from_ref(&source)));
+            }
+            let rendered = renders(next(), calls).await;
+            let found = (rendered[0].config.clone(), rendered[0].failure.as_str());
+            match expected {
+                Ok(image) => assert_eq!(found, (name(&image), ""), "{stream:?}"),
+                Err(why) => assert_eq!(found, (String::new(), why), "{stream:?}"),
+            }
+        }
+    }
+
     fn config() -> Value {
         let spec = json!({ "baseOSContainerImage": "present/os" });
         json!({ "metadata": { "name": "machine-config-controller" }, "spec": spec })
@@ -311,6 +436,7 @@ mod tests {
         let calls = vec![
             list("machineconfigpools", "", &[pool(None)]),
             list("controllerconfigs", "", &[config()]),
+            list_streams(&[]),
             sources(&present),
         ];
         let base = Base {
@@ -376,6 +502,7 @@ mod tests {
             let reads = vec![
                 list("machineconfigpools", "", &[pool]),
                 list("controllerconfigs", "", &[config()]),
+                list_streams(&[]),
                 sources(&present),
             ];
             let calls = reads.into_iter().chain(calls).collect();
@@ -414,6 +541,7 @@ mod tests {
         let calls = vec![
             list("machineconfigpools", "", &pools),
             list("controllerconfigs", "", &[config()]),
+            list_streams(&[]),
             sources(&[bad]),
             list("machineconfigs", edge, &[]),
             sources(&[fips]),

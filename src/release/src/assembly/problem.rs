@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::manifest::ObjectId;
-use crate::{component_versions, manifest, references, substitution, verification};
+use crate::{component_versions, manifest, os_streams, references, substitution, verification};
 
 /// A fault and the place that has it.
 #[derive(Debug)]
@@ -68,6 +68,31 @@ pub enum Fault {
         id: Box<ObjectId>,
         other: ManifestSource,
     },
+    /// There is nothing to write streams of OS images into.
+    #[error("no operator brings ConfigMap machine-config-osimageurl for the streams of OS images")]
+    NoOsMap,
+    /// The default stream is undetermined.
+    #[error(
+        "data.baseOSContainerImage of ConfigMap machine-config-osimageurl, {0:?}, is the OS image of no stream: its image needs label io.openshift.os.streamclass"
+    )]
+    BaseWithoutStream(String),
+    /// An image is of a stream, and it is undetermined what it is there.
+    #[error(
+        "image {0} has label io.openshift.os.streamclass, and none that says whether it is an OS (containers.bootc) or extensions (io.openshift.os.extensions)"
+    )]
+    NeitherOsNorExtensions(String),
+    /// A stream has one OS, and extensions once.
+    #[error("image {image} is of stream {stream}, and so is {other}")]
+    TwoOfAStream {
+        stream: String,
+        /// Name of the image.
+        image: String,
+        /// Pull spec of the other.
+        other: String,
+    },
+    /// The streams are no release's.
+    #[error(transparent)]
+    OsStreams(#[from] os_streams::Error),
     /// Keyrings or stores are wrong.
     #[error("no verification can be asked for")]
     SignatureTrust(#[source] verification::Error),

@@ -59,6 +59,7 @@ fn request(images: impl IntoIterator<Item = (&'static str, ComponentImage)>) -> 
         component_versions: ComponentVersions::new(),
         verification: None,
         allow_missing_images: false,
+        os_streams: false,
     }
 }
 
@@ -426,5 +427,145 @@ proptest! {
         prop_assert_eq!(payload.manifests.len(), count);
         prop_assert_eq!(&payload.references, &assembly.references);
         prop_assert_eq!(assemble(&request).unwrap(), assembly);
+    }
+}
+
+/// An OS image of a stream, or its extensions.
+fn of_stream(name: &str, stream: &str, kind: &str) -> ComponentImage {
+    let labels = [("io.openshift.os.streamclass", stream), (kind, "true")];
+    ComponentImage {
+        labels: labels
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .into(),
+        ..image(name)
+    }
+}
+
+const BOOTC: &str = "containers.bootc";
+const EXTENSIONS: &str = "io.openshift.os.extensions";
+
+/// An operator whose ConfigMap names image `os`, and two streams.
+fn with_streams() -> ReleaseRequest {
+    let map = "---\n".to_owned()
+        + &object("ConfigMap", "machine-config-osimageurl")
+        + "data:\n  releaseVersion: 0.0.1-snapshot\n  baseOSContainerImage: example/os\n"
+        + "---\n"
+        + &object("ConfigMap", "other");
+    let files = [
+        ("maps.yaml", map.as_str()),
+        (REFERENCES_FILE, &references(&["os"])),
+    ];
+    let mut request = request([
+        ("op", operator("op", &files)),
+        ("os", of_stream("os", "rhel-9", BOOTC)),
+        ("os-10", of_stream("os-10", "rhel-10", BOOTC)),
+        (
+            "extensions-10",
+            of_stream("extensions-10", "rhel-10", EXTENSIONS),
+        ),
+        ("rhel-coreos", of_stream("os", "rhel-9", BOOTC)),
+    ]);
+    request.os_streams = true;
+    request
+}
+
+#[test]
+fn streams_of_labelled_images_are_in_the_config_map() {
+    let request = with_streams();
+    let assembly = assemble(&request).unwrap();
+    let bytes = &assembly.files["0000_50_op_maps.yaml"];
+    let manifests = Manifest::parse("maps.yaml", bytes).unwrap();
+    let names: Vec<_> = manifests.iter().map(|one| one.id.name.as_str()).collect();
+    assert_eq!(names, ["machine-config-osimageurl", "other"]);
+    let text = |key: &str| {
+        manifests[0]
+            .text(&format!("/data/{key}"))
+            .unwrap()
+            .to_owned()
+    };
+    assert_eq!(text("releaseVersion"), "1.2.3");
+    let streams: serde_json::Value = serde_json::from_str(&text("osImageStreams.json")).unwrap();
+    let of = |name: &str| pull_spec(name).to_string();
+    let expected = serde_json::json!({
+        "defaultStream": "rhel-9",
+        "availableStreams": [
+            { "name": "rhel-10", "osImage": of("os-10"), "osExtensionsImage": of("extensions-10") },
+            { "name": "rhel-9", "osImage": of("os"), "osExtensionsImage": "" }
+        ]
+    });
+    assert_eq!(streams, expected);
+    let kept: Vec<_> = assembly
+        .references
+        .tags
+        .keys()
+        .map(String::as_str)
+        .collect();
+    assert_eq!(kept, ["extensions-10", "op", "os", "os-10", "rhel-coreos"]);
+    // Without the request, labels mean nothing.
+    let mut without = request;
+    without.os_streams = false;
+    let assembly = assemble(&without).unwrap();
+    let text = String::from_utf8(assembly.files["0000_50_op_maps.yaml"].clone()).unwrap();
+    assert!(!text.contains("osImageStreams"), "{text}");
+    assert!(!assembly.references.tags.contains_key("os-10"));
+}
+
+#[test]
+fn what_keeps_images_from_being_streams_is_named() {
+    type Spoil = fn(&mut ReleaseRequest);
+    let table: [(Spoil, &str); 6] = [
+        (
+            |it| {
+                it.images.remove("op");
+                it.images.insert(
+                    "op".to_owned(),
+                    operator("op", &[("pod.yaml", &object("Pod", "p"))]),
+                );
+            },
+            "no operator brings ConfigMap machine-config-osimageurl",
+        ),
+        (
+            |it| {
+                for name in ["os", "rhel-coreos"] {
+                    it.images.get_mut(name).unwrap().labels.clear();
+                }
+            },
+            "is the OS image of no stream",
+        ),
+        (
+            |it| {
+                let image = it.images.get_mut("os-10").unwrap();
+                image.labels.remove(BOOTC);
+            },
+            "image os-10 has label io.openshift.os.streamclass, and none that says",
+        ),
+        (
+            |it| {
+                let other = of_stream("other", "rhel-10", BOOTC);
+                it.images.insert("other".to_owned(), other);
+            },
+            "image other is of stream rhel-10, and so is registry.example/os-10@sha256:",
+        ),
+        (
+            |it| {
+                it.images.remove("os-10");
+            },
+            "stream rhel-10 has no OS image, and osExtensionsImage alone is of no use",
+        ),
+        (
+            |it| {
+                let image = it.images.get_mut("os-10").unwrap();
+                let key = "io.openshift.os.streamclass".to_owned();
+                image.labels.insert(key, "RHEL_10".to_owned());
+                it.images.remove("extensions-10");
+            },
+            "name \"RHEL_10\" is no DNS subdomain",
+        ),
+    ];
+    for (spoil, expected) in table {
+        let mut request = with_streams();
+        spoil(&mut request);
+        let found = problems(&request).join("\n");
+        assert!(found.contains(expected), "{expected}: {found}");
     }
 }

@@ -210,6 +210,14 @@ pub(crate) const SUITES: &[Suite] = &[
         ..SUITE
     },
     Suite {
+        name: "streams",
+        executable: ("tests", "streams"),
+        programs: &["mcd", "mcd-os", "mcc", "slipway"],
+        own: &["tests/flow/streams.rs"],
+        limit_mins: 10,
+        ..SUITE
+    },
+    Suite {
         name: "prefetch",
         executable: ("tests", "prefetch"),
         own: &["tests/flow/prefetch.rs"],

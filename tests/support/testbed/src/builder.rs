@@ -19,7 +19,7 @@ use crate::component::{self, Component};
 use crate::images::ComponentImages;
 use crate::node_spec::CONTROL_PLANE_POOL;
 use crate::objects::{self, Objects};
-use crate::{Authority, Cluster, HostLab, NodeSpec, Programs, SOON, account, logs, until};
+use crate::{Authority, Cluster, HostLab, NodeSpec, Programs, SOON, VERSION, account, logs, until};
 
 /// The pool that every cluster has.
 const WORKERS: &str = include_str!("worker.yaml");
@@ -39,6 +39,7 @@ pub struct Testbed {
     control_plane_os: Option<Overlay>,
     has_certificates: bool,
     builds_images: bool,
+    is_of_a_release: bool,
 }
 
 impl Testbed {
@@ -55,6 +56,7 @@ impl Testbed {
             control_plane_os: None,
             has_certificates: false,
             builds_images: false,
+            is_of_a_release: false,
         }
     }
 
@@ -62,6 +64,14 @@ impl Testbed {
     #[must_use]
     pub fn programs(mut self, programs: &Programs) -> Self {
         self.programs = Some(programs.clone());
+        self
+    }
+
+    /// Has operator and controller belong to release [`VERSION`]: they take over its images as soon
+    /// as its `ConfigMap`s are there.
+    #[must_use]
+    pub fn of_a_release(mut self) -> Self {
+        self.is_of_a_release = true;
         self
     }
 
@@ -142,9 +152,15 @@ impl Testbed {
             let image = cluster.push_os_builder().await?;
             cluster.controller_arguments = vec![format!("--os-builder-image={image}")];
         }
+        let version = format!("--release-version={VERSION}");
+        let arguments = if self.is_of_a_release {
+            vec![version.as_str()]
+        } else {
+            Vec::new()
+        };
         for component in self.components {
             if component.workload()?.replicas.is_some() {
-                cluster.run(component, &[]).await?;
+                cluster.run(component, &arguments).await?;
             } else {
                 cluster.on_nodes.push(component);
             }

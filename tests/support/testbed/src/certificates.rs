@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::{Cluster, SOON, until};
 
 /// Version of the release that the programs under test were built for.
-const VERSION: &str = match option_env!("SLIPWAY_VERSION") {
+pub const VERSION: &str = match option_env!("SLIPWAY_VERSION") {
     Some(version) => version,
     None => env!("CARGO_PKG_VERSION"),
 };

@@ -170,19 +170,23 @@ impl Cluster {
     }
 
     /// Waits until all nodes with the role of a pool are Done in `config`, take pods, and have
-    /// nothing under way.
+    /// nothing under way. A worker with a role besides belongs to the pool of that one.
     pub async fn all_done(&self, pool: &str, config: &str, within: Duration) -> Result<()> {
-        let role = format!("node-role.kubernetes.io/{pool}");
+        let role = |pool: &str| format!("node-role.kubernetes.io/{pool}");
+        let others = self.targets.keys().filter(|other| *other != pool);
+        let others: Vec<String> = others.map(|other| role(other)).collect();
+        let is_of_workers = pool == "worker";
+        let role = role(pool);
         until(
             &format!("pool {pool} to be in {config}"),
             within,
             async || {
                 let nodes = self.objects.nodes().await?;
                 let in_pool = |node: &Node| {
-                    node.metadata
-                        .labels
-                        .as_ref()
-                        .is_some_and(|labels| labels.contains_key(&role))
+                    node.metadata.labels.as_ref().is_some_and(|labels| {
+                        let has_other = others.iter().any(|other| labels.contains_key(other));
+                        labels.contains_key(&role) && !(is_of_workers && has_other)
+                    })
                 };
                 let is_late = |node: &Node| {
                     // A new node says Done before its daemon has read it.

@@ -55,7 +55,7 @@ pub use self::alert_servers::{AlertServers, AlertSettings, Silence};
 pub use self::api_server::{ApiServer, complete_release};
 pub use self::authority::Authority;
 pub use self::builder::Testbed;
-pub use self::certificates::RotatedVersions;
+pub use self::certificates::{RotatedVersions, VERSION};
 pub use self::cluster::Cluster;
 pub use self::component::{CONTROLLER, Component, DAEMON, OPERATOR};
 pub use self::config_server::ConfigServer;

@@ -1,6 +1,9 @@
 //! Pools as they were read, with what is built for them.
 
-use api::machineconfiguration::{MachineConfigPool, MachineOSBuild, MachineOSConfig};
+use api::machineconfiguration::label::role;
+use api::machineconfiguration::{
+    MachineConfigPool, MachineOSBuild, MachineOSConfig, OSImageStream,
+};
 use pool::image::PoolImage;
 use pool::view::PoolView;
 
@@ -10,6 +13,8 @@ pub(crate) struct PoolObjects {
     pub(crate) pools: Vec<MachineConfigPool>,
     pub(crate) os_configs: Vec<MachineOSConfig>,
     pub(crate) os_builds: Vec<MachineOSBuild>,
+    /// OSImageStream `cluster`, where there is one.
+    pub(crate) os_streams: Vec<OSImageStream>,
 }
 
 impl PoolObjects {
@@ -33,6 +38,26 @@ impl PoolObjects {
             builds.find(|it| it.metadata.name.as_deref() == Some(name))
         };
         Some(PoolImage::read(config, build, view.target_config()))
+    }
+
+    /// The stream of OS images that a pool is to have: its own, that of pool `worker` for a custom
+    /// one, else the default. None in a cluster without streams.
+    pub(crate) fn stream(&self, pool: &MachineConfigPool) -> Option<String> {
+        let streams = self.os_streams.first()?;
+        let of = |pool: &MachineConfigPool| pool.spec.os_image_stream.clone();
+        let name = pool.metadata.name.as_deref().unwrap_or_default();
+        let worker = || {
+            let mut pools = self.pools.iter();
+            let worker = pools.find(|it| it.metadata.name.as_deref() == Some(role::WORKER))?;
+            of(worker)
+        };
+        let inherited = || (!role::is_control_plane(name)).then(worker)?;
+        let default = || {
+            let default = &streams.status.as_ref()?.default_stream;
+            (!default.is_empty()).then(|| default.clone())
+        };
+        let chosen = of(pool).or_else(inherited);
+        chosen.map(|stream| stream.name).or_else(default)
     }
 
     /// When the build of this name began, if it did and has not ended.

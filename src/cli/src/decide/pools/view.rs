@@ -45,6 +45,9 @@ pub(crate) struct PoolDetails {
     target: Option<String>,
     /// The rendered configuration that all nodes run.
     current: Option<String>,
+    /// The stream of OS images that it is to have, and the last one that all nodes had.
+    stream: Option<String>,
+    reached_stream: Option<String>,
     /// How far its OS image is; none for a pool that is not in image mode.
     image: Option<PoolImageProgress>,
     nodes: usize,
@@ -108,6 +111,7 @@ pub(crate) fn pools(
             let mut details = PoolDetails::new(pool, view, sorted.of(&view.name), now);
             let image = view.image.as_ref();
             details.image = image.map(|image| PoolImageProgress::of(image, objects, now));
+            details.stream = objects.stream(pool);
             details
         })
         .collect();
@@ -181,6 +185,8 @@ impl PoolDetails {
                 .map_or_else(|| "1".to_owned(), |max| max.to_string().replace('"', "")),
             current: status.configuration.name().map(ToOwned::to_owned),
             target,
+            stream: None,
+            reached_stream: status.os_image_stream.clone().map(|stream| stream.name),
             image: None,
             nodes: members.len(),
             updated: members.iter().filter(|node| node.is_updated).count(),
@@ -238,6 +244,17 @@ impl PoolDetails {
         )
     }
 
+    /// The stream of OS images that the pool is to have, and the last one that all nodes had; none
+    /// in a cluster without streams.
+    fn stream_text(&self) -> Option<String> {
+        let wanted = self.stream.as_ref()?;
+        Some(match &self.reached_stream {
+            None => format!("{wanted} (not on all nodes)"),
+            Some(reached) if wanted != reached => format!("{wanted} (from {reached})"),
+            Some(reached) => reached.clone(),
+        })
+    }
+
     fn text(&self) -> String {
         let mut rows = Vec::new();
         let mut row = |key: &str, value: String| rows.push(vec![format!("{key}:"), value]);
@@ -248,6 +265,9 @@ impl PoolDetails {
         } else {
             let current = self.current.clone().unwrap_or_default();
             row("Configuration", format!("{target} (from {current})"));
+        }
+        if let Some(stream) = self.stream_text() {
+            row("OS stream", stream);
         }
         if let Some(image) = &self.image {
             row("OS image", image.text());

@@ -124,6 +124,7 @@ fn in_image_mode(pool_status: &Value, build: &Value) -> PoolObjects {
         pools: vec![pool("worker", &json!({}), pool_status)],
         os_configs: vec![serde_json::from_value(config).unwrap()],
         os_builds: vec![serde_json::from_value(build).unwrap()],
+        os_streams: Vec::new(),
     }
 }
 

@@ -10,6 +10,7 @@ use api::{ConditionStatus, condition};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use operator::watch::kept::ConfigMapData;
+use release::os_streams::{self, ReleaseStreams, STREAMS_KEY};
 use serde_json::{Value, json};
 
 use crate::store::release_maps::{COMPONENT_IMAGES, OS_IMAGE};
@@ -58,6 +59,18 @@ pub enum Error {
     /// The images of components cannot be read.
     #[error("ConfigMap {COMPONENT_IMAGES}: data.{IMAGES_KEY} is no map of texts")]
     ReadImages(#[source] serde_json::Error),
+    /// The streams of OS images cannot be followed.
+    #[error(transparent)]
+    Streams(#[from] os_streams::Error),
+    /// Pools that choose no stream have one that the release does not have.
+    #[error(
+        "OSImageStream cluster: stream {lost}, which pools have that choose none, is none of the release's ({streams}): name one of these in spec.defaultStream"
+    )]
+    LostDefault {
+        lost: String,
+        /// Names, joined by commas.
+        streams: String,
+    },
 }
 
 impl Error {
@@ -77,6 +90,8 @@ pub struct ReleaseImages {
     pub extensions: String,
     /// Components by name.
     pub components: BTreeMap<String, String>,
+    /// Its streams of OS images; none for a release of one OS.
+    pub streams: Option<ReleaseStreams>,
 }
 
 impl ReleaseImages {
@@ -98,11 +113,15 @@ impl ReleaseImages {
         let image = [of_os("baseOSContainerImage"), of_os("osImageURL")];
         let image = image.into_iter().find(|image| !image.is_empty());
         let image = image.ok_or(Error::NoOsImage)?;
+        let extensions = of_os("baseOSExtensionsContainerImage");
+        let streams = os.data.get(STREAMS_KEY);
+        let streams = streams.map(|text| ReleaseStreams::parse(text, image, extensions));
         Ok(Self {
             version: own.to_owned(),
             os: image.to_owned(),
-            extensions: of_os("baseOSExtensionsContainerImage").to_owned(),
+            extensions: extensions.to_owned(),
             components: of_components(components, own)?,
+            streams: streams.transpose()?,
         })
     }
 

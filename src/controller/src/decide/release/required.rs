@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use api::ConditionStatus;
 use api::machineconfiguration::machine_config_pool::PoolConditionType;
-use api::machineconfiguration::{MachineConfigPool, label};
+use api::machineconfiguration::{MachineConfigPool, OSImageStream, label};
 use chassis::program::BUILD;
 use cluster::cache::Table;
 
+use crate::decide::os_stream;
 use crate::store::Configs;
 
 /// Why required pools are not at the release.
@@ -24,7 +25,10 @@ pub enum Shortfall {
 pub struct Wanted<'a> {
     /// Version of the release.
     pub version: &'a str,
+    /// The OS image of pools that choose no stream.
     pub os_image: &'a str,
+    /// The streams that pools choose from, where the cluster has them.
+    pub streams: Option<&'a OSImageStream>,
     /// Metadata of the MachineConfigs.
     pub configs: &'a Table<Configs>,
     /// OS images of rendered configurations, as far as they were read.
@@ -89,11 +93,17 @@ pub fn shortfall(pools: &[&MachineConfigPool], wanted: &Wanted<'_>) -> Option<Sh
             label::REQUIRED_FOR_UPGRADE
         )));
     }
-    required.find_map(|pool| of_pool(pool, wanted))
+    let is_worker = |pool: &&&MachineConfigPool| name(pool) == label::role::WORKER;
+    let worker = pools.iter().find(is_worker).copied();
+    required.find_map(|pool| of_pool(pool, worker, wanted))
 }
 
-fn of_pool(pool: &MachineConfigPool, wanted: &Wanted<'_>) -> Option<Shortfall> {
-    let invalid = invalid(pool, wanted);
+fn of_pool(
+    pool: &MachineConfigPool,
+    worker: Option<&MachineConfigPool>,
+    wanted: &Wanted<'_>,
+) -> Option<Shortfall> {
+    let invalid = invalid(pool, worker, wanted);
     let status = pool.status.clone().unwrap_or_default();
     let is_done = invalid.is_none()
         && pool.metadata.generation <= status.observed_generation
@@ -116,7 +126,11 @@ fn of_pool(pool: &MachineConfigPool, wanted: &Wanted<'_>) -> Option<Shortfall> {
 }
 
 /// Why the configuration that a pool names is not the release's.
-fn invalid(pool: &MachineConfigPool, wanted: &Wanted<'_>) -> Option<String> {
+fn invalid(
+    pool: &MachineConfigPool,
+    worker: Option<&MachineConfigPool>,
+    wanted: &Wanted<'_>,
+) -> Option<String> {
     let pool_name = name(pool);
     let configuration = &pool.spec.configuration;
     let Some(config) = configuration.name() else {
@@ -172,10 +186,14 @@ fn invalid(pool: &MachineConfigPool, wanted: &Wanted<'_>) -> Option<String> {
             "{config}, which pool {pool_name} names, is not read yet"
         ));
     };
-    (os_image != wanted.os_image).then(|| {
+    let chosen = os_stream::chosen(pool, worker);
+    let expected = match os_stream::resolve(chosen.as_ref(), wanted.streams) {
+        Ok(stream) => stream.map_or(wanted.os_image, |stream| stream.os_image.as_str()),
+        Err(error) => return Some(error.to_string()),
+    };
+    (os_image != expected).then(|| {
         format!(
-            "osImageURL mismatch for {pool_name} in {config} expected: {} got: {os_image}",
-            wanted.os_image
+            "osImageURL mismatch for {pool_name} in {config} expected: {expected} got: {os_image}"
         )
     })
 }

@@ -32,7 +32,18 @@ pub struct OperatorInput<'a> {
     /// How far the cluster is.
     pub progress: &'a ReleaseProgress,
     pub pools: &'a [&'a MachineConfigPool],
+    /// What people are to know, and no condition is about.
+    pub notes: &'a OperatorNotes,
     pub now: Timestamp,
+}
+
+/// Settings that have not the effect that they ask for. None of them holds a release up.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OperatorNotes {
+    /// Requests for boot images, which nothing handles.
+    pub boot_images: Option<String>,
+    /// A default stream of OS images that there is not.
+    pub os_image_stream: Option<String>,
 }
 
 /// Makes the status.
@@ -224,6 +235,7 @@ fn related() -> Vec<RelatedObject> {
         all(GROUP, "machineconfigpools", ""),
         all(GROUP, "controllerconfigs", ""),
         all(GROUP, "machineconfigs", ""),
+        all(GROUP, "osimagestreams", "cluster"),
         all("operator.openshift.io", "machineconfigurations", "cluster"),
         all("", "nodes", ""),
     ]
@@ -234,6 +246,14 @@ fn extension(input: &OperatorInput<'_>) -> Value {
     let mut extension: Map<String, Value> = pools
         .map(|pool| (name(pool).to_owned(), json!(state(pool))))
         .collect();
+    // No pool has such a name: it would need capitals.
+    let notes = [
+        ("bootImages", &input.notes.boot_images),
+        ("osImageStream", &input.notes.os_image_stream),
+    ];
+    for (key, note) in notes {
+        extension.extend(note.iter().map(|note| (key.to_owned(), json!(note))));
+    }
     if let ReleaseProgress::Failed { why, .. } = input.progress {
         extension.insert("lastSyncError".to_owned(), json!(why));
     }

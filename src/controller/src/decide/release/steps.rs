@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use api::machineconfiguration::{ControllerConfig, MachineConfigPool, controller_config};
+use api::machineconfiguration::{
+    ControllerConfig, MachineConfigPool, OSImageStream, controller_config,
+};
 use chassis::report::Chain;
 use cluster::cache::Table;
 use jiff::Timestamp;
@@ -73,6 +75,8 @@ pub struct ReleaseFacts<'a> {
     pub config: Option<&'a ControllerConfig>,
     pub daemons: Option<&'a DaemonRollout>,
     pub pools: &'a [&'a MachineConfigPool],
+    /// The streams that pools choose from, where the cluster has them.
+    pub streams: Option<&'a OSImageStream>,
     /// Metadata of the MachineConfigs.
     pub configs: &'a Table<Configs>,
     /// OS images of rendered configurations, as far as they were read.
@@ -146,6 +150,7 @@ pub fn next(facts: &ReleaseFacts<'_>) -> NextStep {
     let wanted = Wanted {
         version: facts.version,
         os_image: &images.os,
+        streams: facts.streams,
         configs: facts.configs,
         os_images: facts.os_images,
     };

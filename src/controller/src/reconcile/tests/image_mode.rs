@@ -182,3 +182,54 @@ async fn what_has_no_effect_is_named_once_and_the_pool_rolls() {
     assert_eq!(events, [("Unsupported".to_owned(), why.to_owned())]);
     assert_eq!(results, settled_work());
 }
+
+/// The stream of a pool whose only node has what the pool was rendered from.
+#[tokio::test(start_paused = true)]
+async fn the_stream_is_named_once_all_nodes_have_it_and_not_while_the_rendering_waits() {
+    let (mut cluster, sources, target) = settled();
+    cluster.nodes = vec![node("n1", &target)];
+    // The release's image, and that of the default stream: none, as in the configuration.
+    cluster.image_streams = vec![json!({
+        "metadata": { "name": "cluster" }, "spec": { "defaultStream": "a" },
+        "status": { "defaultStream": "a", "availableStreams": [
+            { "name": "a", "osImage": "" }, { "name": "b", "osImage": "os-b" }
+        ] }
+    })];
+    let conditions = |waits: Option<&str>| {
+        let mut conditions = rolling(&target, &none_waits());
+        let updated = format!("All nodes are updated with MachineConfig {target}");
+        conditions[0] = condition("Updated", true, "", &updated);
+        conditions[1] = condition("Updating", false, "", "");
+        if let Some(why) = waits {
+            conditions.retain(|it| it["type"] != "RenderDegraded");
+            let waiting = conditions.iter_mut().find(|it| it["type"] == "Waiting");
+            *waiting.unwrap() = condition("Waiting", true, "NotRendered", why);
+        }
+        conditions
+    };
+    let mut pool = cluster.pools[0].clone();
+    let mut changes = status(&conditions(None), [1, 1, 1, 0, 0]);
+    changes["configuration"] = pool["spec"]["configuration"].clone();
+    changes["osImageStream"] = json!({ "name": "a" });
+    let calls = vec![
+        list_sources(&sources),
+        set_status(&mut pool, &changes, "11"),
+    ];
+    reconciled(&cluster, calls, 1).await;
+
+    // The pool chooses another one, and nothing is rendered before the ControllerConfig is settled.
+    cluster.pools[0]["spec"]["osImageStream"] = json!({ "name": "b" });
+    cluster.controller_configs = vec![json!({
+        "metadata": {
+            "name": "machine-config-controller", "generation": 3,
+            "annotations": { "machineconfiguration.openshift.io/generated-by-version": VERSION }
+        },
+        "spec": {}, "status": { "observedGeneration": 2 }
+    })];
+    let mut pool = cluster.pools[0].clone();
+    let why = "not rendered yet: ControllerConfig machine-config-controller has not completed";
+    let mut changes = status(&conditions(Some(why)), [1, 1, 1, 0, 0]);
+    changes["configuration"] = pool["spec"]["configuration"].clone();
+    let calls = vec![set_status(&mut pool, &changes, "11")];
+    reconciled(&cluster, calls, 1).await;
+}

@@ -197,3 +197,41 @@ async fn settings_of_a_faster_writer_stay_and_a_cluster_without_the_kind_has_non
         assert_eq!(next.unwrap(), Next::Gone);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn requests_for_boot_images_are_named_and_change_nothing_else() {
+    let unsupported = |holds: bool, reason: &str, message: &str| {
+        let mut condition = condition("Unsupported", holds, reason, message);
+        condition["observedGeneration"] = json!(3);
+        condition
+    };
+    let none = json!([{ "type": "None" }]);
+    let good = degraded(false, "AsExpected", "");
+    let managed = json!({ "machineManagers": [] });
+    let before = json!({
+        "conditions": [foreign(), good], "nodeDisruptionPolicyStatus": in_force(&none),
+        "observedGeneration": 3, "managedBootImagesStatus": managed
+    });
+    let mut object = settings(&none, &before);
+    object["spec"]["managedBootImages"] = json!({ "machineManagers": [
+        { "resource": "machinesets", "selection": { "mode": "All" } }
+    ] });
+    object["spec"]["bootImageSkewEnforcement"] = json!({ "mode": "Manual" });
+    let why = "MachineConfiguration cluster: without effect, because boot images are not handled: spec.managedBootImages.machineManagers[0] (machinesets, mode All), spec.bootImageSkewEnforcement (mode Manual)";
+    let conditions = json!([foreign(), good, unsupported(true, "NotImplemented", why)]);
+    let first = reads(&object);
+    let write = writes(&mut object, &json!({ "conditions": conditions }));
+    let cluster = self::cluster(&object);
+    let (events, _) = reconciled(&cluster, vec![first, write], 1).await;
+    assert_eq!(events, []);
+    // Nothing is requested any more.
+    let spec = object["spec"].as_object_mut().unwrap();
+    spec.remove("managedBootImages");
+    spec.remove("bootImageSkewEnforcement");
+    object["metadata"]["resourceVersion"] = json!("7");
+    let conditions = json!([foreign(), good, unsupported(false, "AsExpected", "")]);
+    let first = reads(&object);
+    let write = writes(&mut object, &json!({ "conditions": conditions }));
+    let (events, _) = reconciled(&cluster, vec![first, write], 1).await;
+    assert_eq!(events, []);
+}

@@ -202,3 +202,46 @@ fn a_roll_is_forecast_from_its_nodes() {
     let json = serde_json::to_value(&pools).unwrap();
     assert_eq!(json[0]["forecast"]["p90Seconds"], 30);
 }
+
+#[test]
+fn the_stream_that_is_wanted_stands_beside_the_one_that_is_there() {
+    let streams = |default: &str| {
+        let streams = json!({
+            "metadata": { "name": "cluster" }, "spec": { "defaultStream": default },
+            "status": { "defaultStream": default, "availableStreams": [] }
+        });
+        vec![serde_json::from_value(streams).unwrap()]
+    };
+    let of = |name: &str, own: Option<&str>, reached: Option<&str>| {
+        let stream = |name: &str| json!({ "osImageStream": { "name": name } });
+        let [spec, status] = [own, reached].map(|it| it.map_or_else(|| json!({}), stream));
+        pool(name, &spec, &status)
+    };
+    let table = [
+        // (pool, its own, the workers', the one that is there, what is shown)
+        ("worker", Some("b"), Some("b"), Some("a"), "b (from a)"),
+        ("worker", Some("b"), Some("b"), Some("b"), "b"),
+        ("edge", None, Some("b"), None, "b (not on all nodes)"),
+        ("edge", Some("a"), Some("b"), Some("a"), "a"),
+        ("master", None, Some("b"), Some("a"), "a"),
+        ("edge", None, None, Some("b"), "a (from b)"),
+    ];
+    for (name, own, workers, reached, expected) in table {
+        let mut objects = PoolObjects::from(vec![of(name, own, reached)]);
+        if name != "worker" {
+            objects.pools.push(of("worker", workers, None));
+        }
+        let shown = |objects: &PoolObjects| {
+            let (pools, _) = pools(objects, &[], moment());
+            let text = text(&pools, &[]);
+            let block = text.split("Pool ").find(|block| block.starts_with(name));
+            let mut rows = block.unwrap_or_default().lines();
+            let row = rows.find_map(|row| row.trim().strip_prefix("OS stream:"));
+            row.map(|row| row.trim().to_owned())
+        };
+        // Without streams, nothing is shown.
+        assert_eq!(shown(&objects), None, "{name}");
+        objects.os_streams = streams("a");
+        assert_eq!(shown(&objects).as_deref(), Some(expected), "{name}");
+    }
+}

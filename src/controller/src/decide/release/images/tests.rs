@@ -37,7 +37,15 @@ fn images_are_those_of_the_own_release_only() {
     let read = ReleaseImages::read(Some(&legacy), Some(&good), "2.0.0");
     assert_eq!(read.unwrap().os, "q/old");
     let none = map(OS_IMAGE, &json!({ "releaseVersion": "2.0.0" }));
+    let streams = json!({
+        "releaseVersion": "2.0.0", "baseOSContainerImage": "q/os@sha256:1", "osImageStreams.json": "{}"
+    });
     let table = [
+        (
+            Some(map(OS_IMAGE, &streams)),
+            Some(&good),
+            "ConfigMap machine-config-osimageurl: data.osImageStreams.json",
+        ),
         (
             None,
             Some(&good),
@@ -104,6 +112,7 @@ fn only_what_is_another_release_s_is_changed_and_dropped_images_go() {
         os: "os2".to_owned(),
         extensions: "ext2".to_owned(),
         components: [("a".to_owned(), "a2".to_owned())].into(),
+        streams: None,
     };
     let before = json!({
         "baseOSContainerImage": "os1", "baseOSExtensionsContainerImage": "ext2",

@@ -41,6 +41,7 @@ struct Case {
     pools: Vec<Value>,
     config: Value,
     os_images: BTreeMap<String, String>,
+    streams: Option<OSImageStream>,
 }
 
 impl Case {
@@ -49,6 +50,7 @@ impl Case {
             pools: vec![master()],
             config: rendered(),
             os_images: os_images("os2"),
+            streams: None,
         }
     }
 
@@ -79,6 +81,7 @@ impl Case {
         let wanted = Wanted {
             version: "2.0.0",
             os_image: "os2",
+            streams: self.streams.as_ref(),
             configs: &snapshot.configs,
             os_images: &self.os_images,
         };
@@ -231,4 +234,39 @@ fn workers_are_not_waited_for_unless_labelled_and_a_paused_pool_with_nothing_to_
     assert!(
         matches!(case.shortfall(), Some(Shortfall::Waiting(why)) if why.contains("MachineConfigPool worker is not ready"))
     );
+}
+
+#[test]
+fn a_pool_that_chooses_a_stream_is_there_with_the_image_of_that_stream() {
+    let streams = json!({
+        "metadata": { "name": "cluster" }, "spec": { "defaultStream": "a" },
+        "status": { "defaultStream": "a", "availableStreams": [
+            { "name": "a", "osImage": "os2" }, { "name": "b", "osImage": "os-b" }
+        ] }
+    });
+    let table = [
+        // (stream of the pool, image that it has, what is missing)
+        (None, "os2", None),
+        (None, "os-b", Some("expected: os2 got: os-b")),
+        (Some("b"), "os-b", None),
+        (Some("b"), "os2", Some("expected: os-b got: os2")),
+        (Some("c"), "os2", Some("spec.osImageStream c: ")),
+    ];
+    for (stream, image, expected) in table {
+        let mut case = Case::new();
+        case.streams = Some(read(&streams));
+        case.os_images = os_images(image);
+        case.pools[0]["spec"]["osImageStream"] = json!(stream.map(|name| json!({ "name": name })));
+        let missing = case.shortfall();
+        let is_it = match (&missing, expected) {
+            (None, None) => true,
+            (Some(Shortfall::Waiting(why)), Some(expected)) => why.contains(expected),
+            _ => false,
+        };
+        assert!(is_it, "{stream:?} {image}: {missing:?}");
+    }
+    // Without the object, nothing says which image a stream has.
+    let mut case = Case::new();
+    case.pools[0]["spec"]["osImageStream"] = json!({ "name": "b" });
+    assert_eq!(case.shortfall(), None);
 }

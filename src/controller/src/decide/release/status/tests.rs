@@ -68,6 +68,7 @@ fn made(
         image: Some("mcc2"),
         progress,
         pools: &pools,
+        notes: &OperatorNotes::default(),
         now: NOW.parse().unwrap(),
     };
     status(before, &input)
@@ -254,4 +255,28 @@ fn extension_says_what_each_pool_is_at() {
             "lastSyncError": "what failed"
         })
     );
+}
+
+#[test]
+fn notes_stand_beside_the_pools_and_go_with_their_cause() {
+    let notes = OperatorNotes {
+        boot_images: Some("no boot images".to_owned()),
+        os_image_stream: Some("no such stream".to_owned()),
+    };
+    let input = |notes| OperatorInput {
+        version: "2.0.0",
+        image: None,
+        progress: &ReleaseProgress::Done,
+        pools: &[],
+        notes,
+        now: NOW.parse().unwrap(),
+    };
+    let with = status(&at(Some("2.0.0")), &input(&notes));
+    let expected = json!({ "bootImages": "no boot images", "osImageStream": "no such stream" });
+    assert_eq!(with.extension, Some(expected));
+    let none = OperatorNotes::default();
+    let without = status(&with, &input(&none));
+    assert_eq!(without.extension, Some(json!({})));
+    // Conditions do not know them.
+    assert_eq!(without.conditions, with.conditions);
 }

@@ -28,6 +28,7 @@ impl Scene {
             components: [(DAEMON, "mcd2"), (CONTROLLER, "mcc2")]
                 .map(|(name, image)| (name.to_owned(), image.to_owned()))
                 .into(),
+            streams: None,
         };
         let mut this = Self {
             images: Ok(images),
@@ -90,6 +91,7 @@ impl Scene {
             config: config.as_ref(),
             daemons: Some(&DaemonRollout::of(read(&daemons))),
             pools: &[&pool],
+            streams: None,
             configs: &snapshot.configs,
             os_images: &os_images("os2"),
             clock: self.clock.map(|step| (step, start)),
