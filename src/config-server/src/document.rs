@@ -67,7 +67,7 @@ impl Document {
 ///
 /// # Errors
 /// [`Refusal::Broken`], [`Refusal::Inexpressible`], and [`Refusal::NotReady`] for a configuration
-/// with files that only an image brings, while none is served.
+/// with files or packages that only an image brings, while none is served.
 pub(crate) fn document(
     rendered: &MachineConfig,
     extras: &Extras,
@@ -80,6 +80,7 @@ pub(crate) fn document(
         source,
     })?;
     leave_to_image(&mut config, &name, extras)?;
+    let pivot = leave_packages(rendered, &name, extras)?;
     let image = extras.image.as_deref().ok();
     // An older Ignition sets no kernel arguments: the first boot does. It only adds.
     let mut moved = Vec::new();
@@ -92,7 +93,7 @@ pub(crate) fn document(
     // Its place.
     put(&mut config, KUBECONFIG, SECRET, b"-");
     put(&mut config, CONTENT, SECRET, &content(rendered));
-    let encapsulated = encapsulated(rendered, image, moved, version);
+    let encapsulated = encapsulated(&pivot, image, moved, version);
     put(&mut config, ENCAPSULATED, SECRET, &encapsulated);
     let value = config.to_version(version);
     let value = value.map_err(|source| Refusal::Inexpressible {
@@ -115,6 +116,36 @@ fn leave_to_image(config: &mut Config, name: &str, extras: &Extras) -> Result<()
     }
     files.retain(|file| !belongs_to_image(&file.path));
     Ok(())
+}
+
+/// Leaves packages of the OS to the image that the pool will assign: a new machine gets the OS
+/// without them until a node has proved the image.
+fn leave_packages(
+    rendered: &MachineConfig,
+    name: &str,
+    extras: &Extras,
+) -> Result<MachineConfig, Refusal> {
+    let mut left = rendered.clone();
+    let spec = &mut left.spec;
+    let has_kernel = !["", "default"].contains(&spec.kernel_type.as_str());
+    match &extras.image {
+        Err(why @ NoImage::NotInImageMode(_)) if has_kernel || !spec.extensions.is_empty() => {
+            let field = if has_kernel {
+                "spec.kernelType"
+            } else {
+                "spec.extensions"
+            };
+            return Err(Refusal::NotReady(format!(
+                "MachineConfig {name:?}: {field} needs packages of a built OS image, and none is served: {why}"
+            )));
+        }
+        Err(NoImage::NotBuilt { .. } | NoImage::NotProved(_) | NoImage::InCluster(_)) => {
+            spec.extensions = Vec::new();
+            spec.kernel_type = String::new();
+        }
+        Ok(_) | Err(NoImage::NotInImageMode(_)) => {}
+    }
+    Ok(left)
 }
 
 /// Makes a file of the configuration, in the place of one that it may have. Without bytes it stays.
@@ -244,6 +275,55 @@ mod tests {
         let mut files = config.storage.files.iter();
         let file = files.find(|file| file.path == path).unwrap();
         serde_json::from_slice(&decode(&file.contents).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn packages_are_left_to_the_image_that_has_them() {
+        let config = json!({"ignition": {"version": "3.4.0"}});
+        let with = |key: &str, value: Value| {
+            let mut whole = serde_json::to_value(rendered(&config)).unwrap();
+            whole["spec"][key] = value;
+            serde_json::from_value::<MachineConfig>(whole).unwrap()
+        };
+        let extensions = with("extensions", json!(["usbguard"]));
+        let kernel = with("kernelType", json!("realtime"));
+        let pool = || "worker".to_owned();
+        for (rendered, field, value) in [
+            (&extensions, "extensions", json!(["usbguard"])),
+            (&kernel, "kernelType", json!("realtime")),
+        ] {
+            let of = |image: Result<String, NoImage>| Extras { image, ..extras() };
+            let plain = document(
+                rendered,
+                &of(Err(NoImage::NotInImageMode(pool()))),
+                SpecVersion::V3_4,
+            );
+            let text = plain.unwrap_err().to_string();
+            assert!(
+                text.contains(&format!("spec.{field} needs packages")),
+                "{text}"
+            );
+            for early in [
+                NoImage::NotProved(pool()),
+                NoImage::InCluster("r.n.svc/os@sha256:1".to_owned()),
+                NoImage::NotBuilt {
+                    pool: pool(),
+                    config: "rendered-worker-1".to_owned(),
+                },
+            ] {
+                let served = served_with(rendered, &of(Err(early)), SpecVersion::V3_4);
+                let pivot = &file(&served, ENCAPSULATED)["spec"];
+                assert_ne!(pivot[field], value, "{pivot}");
+                // What the node is recorded to have is the whole.
+                assert_eq!(file(&served, CONTENT)["spec"][field], value);
+            }
+            let served = served_with(
+                rendered,
+                &of(Ok("r/os@sha256:1".to_owned())),
+                SpecVersion::V3_4,
+            );
+            assert_eq!(file(&served, ENCAPSULATED)["spec"][field], value);
+        }
     }
 
     #[test]

@@ -357,8 +357,8 @@ mod tests {
         );
         for (spec, expected) in [
             (
-                r#"{"kernelType":"fast"}"#,
-                "spec.kernelType: kernelType=fast is invalid",
+                r#"{"kernelType":"fast one"}"#,
+                "spec.kernelType: kernelType=fast one is invalid",
             ),
             (
                 r#"{"fips":"yes"}"#,

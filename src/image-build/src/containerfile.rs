@@ -7,6 +7,7 @@ use api::machineconfiguration::machine_os_config::ContainerFile;
 
 use crate::architecture::ImageArchitecture;
 use crate::files::FileGroup;
+use crate::packages::ImagePackages;
 use crate::refusal::BuildRefusal;
 
 /// Label of an image that was built: the MachineOSBuild. The builder refuses an image without it,
@@ -15,6 +16,11 @@ pub const BUILD_LABEL: &str = "slipway.dev/os-build";
 
 /// The stage that has the base image and the pool's files.
 const STAGE: &str = "configs";
+
+/// Installs the requested packages. The builder's image makes the context `slipway`, with its program
+/// and the names of the packages.
+const INSTALL: &str = "RUN --mount=type=bind,from=extensions,target=/run/slipway-extensions \
+    --mount=type=bind,from=slipway,target=/run/slipway-build sh /run/slipway-build/install-packages";
 
 /// For all architectures that have no text of their own.
 const NO_ARCH: &str = "NoArch";
@@ -75,17 +81,46 @@ fn arch_of(file: &ContainerFile) -> &str {
     arch.filter(|arch| !arch.is_empty()).unwrap_or(NO_ARCH)
 }
 
-/// The text that is built: the base image, the pool's files, then what people wrote.
+/// What the text that is built is composed of.
+#[derive(Debug, Clone, Copy)]
+pub struct Stages<'a> {
+    pub base_image: &'a str,
+    pub packages: Option<&'a ImagePackages>,
+    /// Name of the MachineOSBuild.
+    pub build: &'a str,
+    pub files: &'a [FileGroup<'a>],
+    /// What people wrote.
+    pub written: &'a str,
+}
+
+/// The text that is built: the base image with its packages, the pool's files, then what people
+/// wrote.
 ///
-/// Shape: stage `configs` first. What was written begins with `FROM configs AS final`; where it has
-/// no `FROM` it continues that stage.
+/// Shape: stage `configs` first, after `extensions` where there are packages. What was written
+/// begins with `FROM configs AS final`; where it has no `FROM` it continues that stage.
 /// Source: `docs/reference/image-mode.md`, "Stages".
-pub fn compose(base_image: &str, build: &str, files: &[FileGroup<'_>], written: &str) -> String {
-    let mut text = format!("FROM {base_image} AS {STAGE}\nLABEL {BUILD_LABEL}={build}\n");
-    for group in files {
+pub fn compose(stages: &Stages<'_>) -> String {
+    let Stages {
+        base_image,
+        packages,
+        build,
+        files,
+        written,
+    } = stages;
+    let mut text = String::new();
+    if let Some(packages) = packages {
+        let repository = &packages.repository;
+        // A text takes any line.
+        writeln!(text, "FROM {repository} AS extensions").ok();
+    }
+    writeln!(text, "FROM {base_image} AS {STAGE}").ok();
+    writeln!(text, "LABEL {BUILD_LABEL}={build}").ok();
+    if packages.is_some() {
+        writeln!(text, "{INSTALL}").ok();
+    }
+    for group in *files {
         let owner = group.owner.as_ref();
         let owner = owner.map(|owner| format!("--chown={owner} "));
-        // A text takes any line.
         writeln!(
             text,
             "COPY {}{}/ /",
@@ -169,9 +204,15 @@ mod tests {
 
     #[test]
     fn stages_follow_each_other() {
-        let base = "quay.io/os@sha256:0";
+        let stages = Stages {
+            base_image: "quay.io/os@sha256:0",
+            packages: None,
+            build: "worker-1",
+            files: &[],
+            written: " \n",
+        };
         assert_eq!(
-            compose(base, "worker-1", &[], " \n"),
+            compose(&stages),
             "FROM quay.io/os@sha256:0 AS configs\nLABEL slipway.dev/os-build=worker-1\nFROM configs AS final\n"
         );
         let groups = [
@@ -186,9 +227,28 @@ mod tests {
                 files: Vec::new(),
             },
         ];
+        let stages = Stages {
+            files: &groups,
+            written: "FROM configs AS final\nRUN true",
+            ..stages
+        };
         assert_eq!(
-            compose(base, "worker-1", &groups, "FROM configs AS final\nRUN true"),
+            compose(&stages),
             "FROM quay.io/os@sha256:0 AS configs\nLABEL slipway.dev/os-build=worker-1\nCOPY files/ /\nCOPY --chown=7:mail files-1/ /\nFROM configs AS final\nRUN true\n"
+        );
+        let packages = ImagePackages {
+            repository: "quay.io/extensions@sha256:1".to_owned(),
+            extensions: BTreeSet::from(["usbguard".to_owned()]),
+            kernel_type: None,
+        };
+        let stages = Stages {
+            packages: Some(&packages),
+            files: groups.get(..1).unwrap(),
+            ..stages
+        };
+        assert_eq!(
+            compose(&stages),
+            "FROM quay.io/extensions@sha256:1 AS extensions\nFROM quay.io/os@sha256:0 AS configs\nLABEL slipway.dev/os-build=worker-1\nRUN --mount=type=bind,from=extensions,target=/run/slipway-extensions --mount=type=bind,from=slipway,target=/run/slipway-build sh /run/slipway-build/install-packages\nCOPY files/ /\nFROM configs AS final\nRUN true\n"
         );
     }
 }

@@ -2,12 +2,13 @@
 
 use api::machineconfiguration::{ControllerConfig, MachineConfig, MachineOSConfig};
 use ignition::content;
-use machineconfig::spec::{KernelType, NodeConfig};
+use machineconfig::spec::NodeConfig;
 
 use crate::architecture::ImageArchitecture;
-use crate::containerfile;
+use crate::containerfile::{self, Stages};
 use crate::files::{self, ImageFile};
 use crate::name::{self, PartHash};
+use crate::packages::{ImagePackages, is_pull_spec};
 use crate::push_spec::PushSpec;
 use crate::refusal::BuildRefusal;
 
@@ -26,6 +27,7 @@ pub const CONTEXT_KEY: &str = "context.tar.gz";
 pub const REGISTRIES_KEY: &str = "registries.conf";
 pub const POLICY_KEY: &str = "policy.json";
 pub const TRUST_KEY: &str = "ca-bundle.crt";
+pub const PACKAGES_KEY: &str = "packages";
 
 /// The objects that an image is made from.
 #[derive(Debug, Clone, Copy)]
@@ -55,6 +57,8 @@ pub struct ImageInputs {
     pub rendered: String,
     pub architecture: ImageArchitecture,
     pub base_image: String,
+    /// Packages that it gets besides.
+    pub packages: Option<ImagePackages>,
     /// What people wrote for the architecture.
     pub written: String,
     /// Files of the configuration that belong to the image, by path.
@@ -114,11 +118,13 @@ impl ImageInputs {
         let node = read_rendered(rendered)?;
         let rendered_object = format!("MachineConfig {}", node.name);
         let base_image = base_image(&rendered_object, &node)?;
+        let packages = ImagePackages::read(&rendered_object, &node.spec)?;
         let ignition_files = &node.spec.ignition.storage.files;
         let text = |path: &str| text_of(&rendered_object, ignition_files, path);
         let inputs = Self {
             architecture,
             base_image,
+            packages,
             written: written.to_owned(),
             files: files::of_config(&rendered_object, ignition_files)?,
             push,
@@ -144,6 +150,9 @@ impl ImageInputs {
             .part(self.base_image.as_bytes())
             .part(self.written.as_bytes())
             .part(self.push.repository().as_bytes());
+        if let Some(packages) = &self.packages {
+            hash = packages.add_to(hash);
+        }
         for file in &self.files {
             hash = hash
                 .part(file.path.as_bytes())
@@ -162,7 +171,13 @@ impl ImageInputs {
     /// The Containerfile.
     pub fn containerfile(&self) -> String {
         let groups = files::by_owner(&self.files);
-        containerfile::compose(&self.base_image, &self.build_name(), &groups, &self.written)
+        containerfile::compose(&Stages {
+            base_image: &self.base_image,
+            packages: self.packages.as_ref(),
+            build: &self.build_name(),
+            files: &groups,
+            written: &self.written,
+        })
     }
 
     /// The archive of the build context; none where the configuration has no file for the image.
@@ -189,6 +204,10 @@ impl ImageInputs {
             (REGISTRIES_KEY, length(&self.registries)),
             (POLICY_KEY, length(&self.policy)),
             (TRUST_KEY, self.trust.len()),
+            (
+                PACKAGES_KEY,
+                self.packages.as_ref().map_or(0, |it| it.text().len()),
+            ),
         ];
         let total: usize = sizes.iter().map(|(key, size)| key.len() + size).sum();
         if total <= MAX_INPUT_BYTES {
@@ -211,7 +230,7 @@ impl ImageInputs {
     }
 }
 
-/// Reads a rendered configuration, and refuses what is not built into images.
+/// Reads a rendered configuration.
 fn read_rendered(rendered: &MachineConfig) -> Result<NodeConfig, BuildRefusal> {
     let name = rendered.metadata.name.as_deref().unwrap_or_default();
     let object = format!("MachineConfig {name}");
@@ -220,33 +239,17 @@ fn read_rendered(rendered: &MachineConfig) -> Result<NodeConfig, BuildRefusal> {
     // Its own message names the field below.
     let (node, _) = NodeConfig::in_force(&value)
         .map_err(|error| BuildRefusal::new(&object, "spec", error.to_string()))?;
-    if !node.spec.extensions.is_empty() {
-        let why = format!(
-            "extensions ({}) are not built into an image",
-            node.spec.extensions.join(", ")
-        );
-        return Err(BuildRefusal::new(&object, "spec.extensions", why));
-    }
-    match node.spec.kernel_type {
-        KernelType::Default => Ok(node),
-        kernel @ (KernelType::Realtime | KernelType::Pages64k) => {
-            let why = format!("kernel {kernel} is not built into an image");
-            Err(BuildRefusal::new(&object, "spec.kernelType", why))
-        }
-    }
+    Ok(node)
 }
 
 fn base_image(object: &str, node: &NodeConfig) -> Result<String, BuildRefusal> {
     let image = &node.spec.os_image_url;
     let why = if image.is_empty() {
         "it names no image to build on"
-    } else if image
-        .chars()
-        .any(|c| c.is_whitespace() || c.is_control() || c == '$')
-    {
-        "it is no pull spec"
-    } else {
+    } else if is_pull_spec(image) {
         return Ok(image.clone());
+    } else {
+        "it is no pull spec"
     };
     Err(BuildRefusal::new(&object, "spec.osImageURL", why))
 }

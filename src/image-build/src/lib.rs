@@ -8,6 +8,7 @@
 //! - [`push_spec`]: where an image is pushed to
 //! - [`containerfile`]: what people write, and the text that is built
 //! - [`files`]: files of a configuration that belong to the image
+//! - [`packages`]: packages that an image gets besides its base
 //! - [`inputs`]: all that an image is made from
 //! - [`name`]: what a build is called, and the digest of an image's content
 //! - [`registries`]: which registries have no TLS
@@ -30,6 +31,7 @@ pub mod name;
 pub mod objects;
 pub mod observed;
 pub mod outcome;
+pub mod packages;
 pub mod push_spec;
 pub mod refusal;
 pub mod registries;

@@ -14,10 +14,12 @@ use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 
 use crate::inputs::{
-    CONTAINERFILE_KEY, CONTEXT_KEY, ImageInputs, POLICY_KEY, REGISTRIES_KEY, TRUST_KEY,
+    CONTAINERFILE_KEY, CONTEXT_KEY, ImageInputs, PACKAGES_KEY, POLICY_KEY, REGISTRIES_KEY,
+    TRUST_KEY,
 };
 use crate::login::{BuildLogin, LOGIN_KEY};
 use crate::name::{LABEL_CHARS, cut};
+use crate::packages::ImagePackages;
 use crate::refusal::BuildRefusal;
 
 pub use job::{ACCOUNT, CONTAINER, JobInput, job};
@@ -142,6 +144,10 @@ pub fn input(owner: BuildOwner<'_>, inputs: &ImageInputs) -> Result<Value, Build
         (REGISTRIES_KEY, inputs.registries.clone()),
         (POLICY_KEY, inputs.policy.clone()),
         (TRUST_KEY, Some(inputs.trust.clone())),
+        (
+            PACKAGES_KEY,
+            inputs.packages.as_ref().map(ImagePackages::text),
+        ),
     ];
     let present = texts
         .into_iter()

@@ -205,10 +205,10 @@ fn check_generation(source: &Source, expected: &str) -> Result<(), Error> {
 
 /// The last kernel that is not the default.
 fn kernel_type(read: &[(&Source, Spec)]) -> Result<KernelType, Error> {
-    let types = read.iter().rev().map(|(_, spec)| spec.kernel_type);
+    let mut types = read.iter().rev().map(|(_, spec)| &spec.kernel_type);
     let kernel_type = types
-        .into_iter()
-        .find(|kind| *kind != KernelType::Default)
+        .find(|kind| **kind != KernelType::Default)
+        .cloned()
         .unwrap_or_default();
     let with_headers = |spec: &Spec| spec.extensions.iter().any(|name| name == "kernel-devel");
     match read.iter().find(|(_, spec)| with_headers(spec)) {

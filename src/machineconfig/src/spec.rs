@@ -9,37 +9,39 @@ use serde_json::{Value, json};
 
 use ignition::{self, Warning};
 
-/// Extensions that may be requested of a host. Source: `docs/reference/controller.md`,
-/// "Source checks".
-const EXTENSIONS: [&str; 7] = [
-    "two-node-ha",
-    "ipsec",
-    "usbguard",
-    "kerberos",
-    "kernel-devel",
-    "sandboxed-containers",
-    "sysstat",
-];
+/// Most characters of the name of an extension or of a kernel type: it is part of a label's key.
+const MAX_NAME: usize = 63;
 
 /// `spec.kernelType`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+///
+/// Which names there are is up to the OS image. Source: `docs/reference/image-mode.md`, "Packages".
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum KernelType {
     /// `default`: the kernel of the OS; also where none is named.
     #[default]
     Default,
-    Realtime,
-    /// `64k-pages`, on aarch64.
-    Pages64k,
+    /// Another kernel, such as `realtime` or `64k-pages`.
+    Named(String),
 }
 
 impl fmt::Display for KernelType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Default => "default",
-            Self::Realtime => "realtime",
-            Self::Pages64k => "64k-pages",
+            Self::Named(name) => name,
         })
     }
+}
+
+/// Whether this can be the name of an extension or of a kernel type: letters, digits, `.`, `_`, `-`,
+/// of which the first is no sign.
+fn is_name(text: &str) -> bool {
+    let is_sign = |c: char| ['.', '_', '-'].contains(&c);
+    text.len() <= MAX_NAME
+        && text.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && text
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || is_sign(c))
 }
 
 /// What a MachineConfig asks for: `spec`, valid.
@@ -73,10 +75,10 @@ pub enum Error {
     /// The object has no name.
     #[error("metadata.name is missing")]
     NoName,
-    /// `spec.kernelType` is unknown.
+    /// `spec.kernelType` is no name.
     #[error("spec.kernelType: kernelType={0} is invalid")]
     KernelType(String),
-    /// `spec.extensions` names unknown ones.
+    /// `spec.extensions` has what is no name.
     #[error("spec.extensions: invalid extensions found: [{}]", .0.join(" "))]
     Extensions(Vec<String>),
     /// `spec.kernelArguments` cannot be split.
@@ -132,17 +134,16 @@ impl Spec {
         };
         let kernel_type = match written.kernel_type.as_deref() {
             None | Some("" | "default") => KernelType::Default,
-            Some("realtime") => KernelType::Realtime,
-            Some("64k-pages") => KernelType::Pages64k,
+            Some(name) if is_name(name) => KernelType::Named(name.to_owned()),
             Some(other) => return Err(Error::KernelType(other.to_owned())),
         };
         let extensions = written.extensions.unwrap_or_default();
-        let unknown: Vec<String> = (extensions.iter())
-            .filter(|extension| !EXTENSIONS.contains(&extension.as_str()))
+        let invalid: Vec<String> = (extensions.iter())
+            .filter(|extension| !is_name(extension))
             .cloned()
             .collect();
-        if !unknown.is_empty() {
-            return Err(Error::Extensions(unknown));
+        if !invalid.is_empty() {
+            return Err(Error::Extensions(invalid));
         }
         let kernel_arguments = written.kernel_arguments.unwrap_or_default();
         let (ignition, warnings) = read_ignition(&written.config).map_err(Error::Ignition)?;
@@ -331,12 +332,12 @@ mod tests {
     fn each_refusal_names_the_field() {
         for (spec, message) in [
             (
-                json!({"kernelType": "fast"}),
-                "spec.kernelType: kernelType=fast is invalid",
+                json!({"kernelType": "fast one"}),
+                "spec.kernelType: kernelType=fast one is invalid",
             ),
             (
-                json!({"extensions": ["usbguard", "vim", "emacs"]}),
-                "spec.extensions: invalid extensions found: [vim emacs]",
+                json!({"extensions": ["usbguard", "-vim", ""]}),
+                "spec.extensions: invalid extensions found: [-vim ]",
             ),
             (
                 json!({"kernelArguments": ["a\"b"]}),

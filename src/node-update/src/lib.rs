@@ -10,6 +10,7 @@
 //! - [`join_kubeconfig`]: the file by which a node joins its cluster
 //! - [`late`]: what others wrote in `/etc` after a deployment was made from another
 //! - [`mod@one_line`]: texts of others, as part of a reason
+//! - `packages`: which packages of the OS a change needs
 //! - [`paths`]: where a configuration may write, and what only an image brings
 //! - [`phase`]: the node's state machine
 //! - [`pins`]: images that a node pulls ahead and keeps
@@ -33,6 +34,7 @@ pub mod join_kubeconfig;
 mod kubelet;
 pub mod late;
 pub mod one_line;
+mod packages;
 pub mod paths;
 pub mod phase;
 pub mod pins;

@@ -20,6 +20,7 @@ use crate::decode::{decode, decode_old};
 use crate::desired::Desired;
 use crate::diff::{Diff, diff};
 use crate::disruption::{Decision, Policies, decide};
+use crate::packages::{self, NextSystem};
 use crate::plan::{
     Attempt, Bundle, Deploy, Digest, Expectation, Plan, Route, SCHEMA, Step, Target, Undo,
 };
@@ -28,7 +29,7 @@ use crate::rejection::{Member, Rejection, Rejections, Section, Subject};
 use crate::verify;
 use crate::well_known::KUBELET;
 use machineconfig::kargs;
-use machineconfig::spec::{KernelType, NodeConfig, Spec};
+use machineconfig::spec::NodeConfig;
 use steps::Steps;
 
 /// What an update is planned from.
@@ -131,7 +132,14 @@ pub fn plan(request: &Request<'_>) -> Result<Outcome, Rejections> {
         }
     };
     let decision = reboot_for_arguments(decision, &changes, arguments.as_ref());
-    rejections.extend(packages(old, new, decision.reboot));
+    let next = if has_image {
+        NextSystem::Built
+    } else if image.is_some() {
+        NextSystem::Another
+    } else {
+        NextSystem::Booted
+    };
+    rejections.extend(packages::rejections(old, new, next));
     if !rejections.is_empty() {
         return Err(Rejections(rejections));
     }
@@ -213,30 +221,6 @@ fn reboot_for_arguments(
         decision.because.push(why.to_owned());
     }
     decision
-}
-
-/// Kernels and extensions that are packages: a new deployment would lack them.
-fn packages(old: &Spec, new: &Spec, reboot: bool) -> Vec<Rejection> {
-    let mut rejections = Vec::new();
-    if old.kernel_type != new.kernel_type
-        || reboot
-            && (old.kernel_type, new.kernel_type) != (KernelType::Default, KernelType::Default)
-    {
-        let why = format!(
-            "going from kernelType {} to {} needs packages layered on the image, which is not supported",
-            old.kernel_type, new.kernel_type
-        );
-        rejections.push(Rejection::new(Subject::Section(Section::KernelType), why));
-    }
-    if old.extensions != new.extensions || reboot && !new.extensions.is_empty() {
-        let why = format!(
-            "going from extensions [{}] to [{}] needs packages layered on the image, which is not supported",
-            old.extensions.join(" "),
-            new.extensions.join(" ")
-        );
-        rejections.push(Rejection::new(Subject::Section(Section::Extensions), why));
-    }
-    rejections
 }
 
 fn bundle(

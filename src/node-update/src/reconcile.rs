@@ -7,6 +7,7 @@ use crate::decode::{decode, decode_old};
 use crate::desired::Desired;
 use crate::early;
 use crate::kubelet;
+use crate::packages;
 use crate::paths;
 use crate::pull;
 use crate::rejection::{Member, Rejection, Section, Subject};
@@ -26,14 +27,20 @@ pub struct Exempt {
 
 /// Why `new` cannot follow `old` on a host without a built image; empty when it can.
 pub fn rejections(old: &Spec, new: &Spec, exempt: Exempt) -> Vec<Rejection> {
-    let held = decode_old(old);
-    rejections_of(old, new, (&held, &decode(new).0), exempt, false)
+    of_pool(old, new, exempt, false)
 }
 
-/// The same in image mode: the image that is built for `new` brings the files that belong to it.
+/// The same in image mode: the image that is built for `new` brings the files and packages that
+/// belong to it.
 pub fn rejections_in_image_mode(old: &Spec, new: &Spec, exempt: Exempt) -> Vec<Rejection> {
+    of_pool(old, new, exempt, true)
+}
+
+fn of_pool(old: &Spec, new: &Spec, exempt: Exempt, has_image: bool) -> Vec<Rejection> {
     let held = decode_old(old);
-    rejections_of(old, new, (&held, &decode(new).0), exempt, true)
+    let mut all = rejections_of(old, new, (&held, &decode(new).0), exempt, has_image);
+    all.extend(packages::rejections_of_pool(old, new, has_image));
+    all
 }
 
 /// Both, where `old` and `new` were decoded already: what `old` held, and what `new` wants.

@@ -186,13 +186,16 @@ impl Env {
         Ok(build.filter(|build| build.config == target))
     }
 
-    /// Waits until the chosen build is in a phase.
+    /// Waits until the chosen build is in a phase. One that has failed stays so.
     pub(crate) async fn until_build(&self, phase: &str) -> Result<Build> {
         let what = format!("the build to be {phase}");
         until(&what, BUILT_WITHIN, async || {
             let build = self.chosen().await?;
             Ok(match build {
                 Some(build) if build.phase == phase => Ok(build),
+                Some(build) if build.phase == "Failed" && phase == "Succeeded" => {
+                    bail!("{build:?}")
+                }
                 other => Err(format!("{other:?}")),
             })
         })

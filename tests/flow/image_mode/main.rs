@@ -8,4 +8,5 @@
 mod builds;
 mod env;
 mod joined;
+mod packages;
 mod rolled;

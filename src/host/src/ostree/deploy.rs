@@ -27,7 +27,10 @@ impl Deployments {
     fn find_rejections(&self, deploy: &Deploy) -> Result<Vec<String>> {
         let mut reasons = Vec::new();
         let current = self.current()?;
-        for key in current.origin().iter().flat_map(origin::layered_keys) {
+        // The booted commit has what was layered, and the next deployment keeps its origin.
+        let is_lost = deploy.image.is_some();
+        let layered = current.origin().filter(|_| is_lost);
+        for key in layered.iter().flat_map(origin::layered_keys) {
             reasons.push(format!(
                 "the booted deployment's origin has {key}: what rpm-ostree layered there would be lost"
             ));

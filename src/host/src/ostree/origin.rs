@@ -2,8 +2,8 @@
 
 use ostree_ext::glib::KeyFile;
 
-/// Keys of deployments whose commit rpm-ostree built itself. An update would lose the packages and
-/// settings that they name, so it is rejected.
+/// Keys of deployments whose commit rpm-ostree built itself. Another image would lose the packages
+/// and settings that they name, so it is rejected.
 const LAYERED: &[(&str, &[&str])] = &[
     (
         "packages",
@@ -48,7 +48,7 @@ const TRANSPORTS: &[&str] = &[
     "ostree-image-signed:registry:",
 ];
 
-/// Keys of an origin that forbid an update, as `section.key`.
+/// Keys of an origin that forbid another image, as `section.key`.
 pub(super) fn layered_keys(origin: &KeyFile) -> Vec<String> {
     let mut keys = Vec::new();
     for (section, names) in LAYERED {

@@ -404,7 +404,7 @@ fn other_device_trees_are_another_copy_in_boot() {
 }
 
 #[test]
-fn a_layered_origin_is_refused_by_key() {
+fn a_layered_origin_stays_with_its_commit_and_forbids_another_by_key() {
     let host = Host::new();
     let id = host.open().booted().unwrap();
     let path = format!("ostree/deploy/slipway/deploy/{id}.origin");
@@ -413,7 +413,18 @@ fn a_layered_origin_is_refused_by_key() {
         &path,
         b"[origin]\nrefspec=x\n[packages]\nrequested=vim;\n",
     );
-    let reasons = host.open().rejections(&Deploy::default()).unwrap();
+    let same = Deploy {
+        append_arguments: vec!["nosmt".to_owned()],
+        ..Deploy::default()
+    };
+    let nothing: [String; 0] = [];
+    assert_eq!(host.open().rejections(&same).unwrap(), nothing);
+    let made = host.open().deploy(&same).unwrap();
+    let path = format!("ostree/deploy/slipway/deploy/{}.origin", made.id);
+    let origin = fs::read_to_string(host.sysroot().join(path)).unwrap();
+    assert!(origin.contains("requested=vim;"), "{origin}");
+    let another = host.image("r/os:2", |_| {});
+    let reasons = host.open().rejections(&another).unwrap();
     assert_eq!(reasons.len(), 1);
     assert!(reasons[0].contains("packages.requested"), "{reasons:?}");
 }

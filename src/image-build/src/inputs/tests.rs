@@ -119,15 +119,15 @@ fn what_cannot_be_built_is_named_by_object_and_field() {
         ),
         (
             json!({ "extensions": ["ipsec", "usbguard"] }),
-            ".extensions: extensions (ipsec, usbguard) are not built into an image",
+            ".baseOSExtensionsContainerImage: it names no image with the packages of extensions and kernels",
         ),
         (
             json!({ "kernelType": "realtime" }),
-            ".kernelType: kernel realtime is not built into an image",
+            ".baseOSExtensionsContainerImage: it names no image with the packages of extensions and kernels",
         ),
         (
-            json!({ "kernelType": "own" }),
-            ": spec.kernelType: kernelType=own is invalid",
+            json!({ "kernelType": "my own" }),
+            ": spec.kernelType: kernelType=my own is invalid",
         ),
         (
             files(&json!([{ "path": "/usr/x", "contents": { "source": "https://x/y" } }])),

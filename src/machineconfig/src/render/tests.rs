@@ -144,7 +144,7 @@ fn lists_are_concatenated_and_flags_added_up() {
     assert_eq!(spec.kernel_arguments, ["nosmt", "a", "a"]);
     assert_eq!(spec.extensions, ["usbguard", "usbguard"]);
     assert!(spec.fips);
-    assert_eq!(spec.kernel_type, KernelType::Realtime);
+    assert_eq!(spec.kernel_type, KernelType::Named("realtime".to_owned()));
 }
 
 #[test]
@@ -202,8 +202,8 @@ fn a_refusal_names_machine_config_and_field() {
         "MachineConfig \"50-mine\": spec.config: storage.files[0].mode: invalid mode 04755 for /etc/a, cannot exceed 0777"
     );
     assert_eq!(
-        refused(&[source("a", WORKER, json!({"kernelType": "fast"}))]),
-        "MachineConfig \"a\": spec.kernelType: kernelType=fast is invalid"
+        refused(&[source("a", WORKER, json!({"kernelType": "fast one"}))]),
+        "MachineConfig \"a\": spec.kernelType: kernelType=fast one is invalid"
     );
     assert_eq!(
         refused(&[

@@ -430,26 +430,34 @@ fn every_rejection_names_field_and_object() {
             "spec.config.storage.files[0]: cannot write /usr/bin/x: /usr is read-only: it is part of the OS image; a MachineOSConfig builds it into the pool's image",
             "spec.config.storage.files[2]: cannot write /etc/a/b/c: /etc/a is a file of this configuration",
             "spec.config.systemd.units[0].name: slipway-guard.service belongs to Slipway",
-            "spec.kernelType: going from kernelType default to realtime needs packages layered on the image, which is not supported",
-            "spec.extensions: going from extensions [] to [usbguard] needs packages layered on the image, which is not supported",
+            "spec.kernelType: going from kernelType default to kernelType realtime changes packages of the booted OS; a MachineOSConfig builds them into the pool's image",
+            "spec.extensions: going from extensions [] to extensions [usbguard] changes packages of the booted OS; a MachineOSConfig builds them into the pool's image",
         ]
     );
 }
 
 #[test]
-fn extensions_that_stay_do_not_stop_a_change_without_reboot() {
+fn packages_that_stay_are_those_of_the_booted_system() {
     let with = |text: &str| {
-        json!({"extensions": ["usbguard"], "config": {"ignition": {"version": "3.5.0"},
+        json!({"extensions": ["usbguard"], "kernelType": "realtime",
+            "config": {"ignition": {"version": "3.5.0"},
             "storage": {"files": [{"path": "/etc/containers/policy.json",
                 "contents": {"source": policy_of(text)}}]}}})
     };
     assert_eq!(planned(&with("a"), &with("b")).route, Route::Live);
+    // The next deployment has the content of the booted one.
     let mut reboots = with("a");
-    reboots["osImageURL"] = json!("os");
+    reboots["kernelArguments"] = json!(["nosmt"]);
+    let plan = planned(&with("a"), &reboots);
+    assert_eq!(plan.route, Route::Reboot);
+    assert_eq!(plan.deploy.unwrap().image, None);
+    let mut os = with("a");
+    os["osImageURL"] = json!("os");
     assert_eq!(
-        refused(&with("a"), &reboots),
+        refused(&with("a"), &os),
         [
-            "spec.extensions: going from extensions [usbguard] to [usbguard] needs packages layered on the image, which is not supported"
+            "spec.kernelType: the OS image has no packages of kernelType realtime; a MachineOSConfig builds them into the pool's image",
+            "spec.extensions: the OS image has no packages of extensions [usbguard]; a MachineOSConfig builds them into the pool's image",
         ]
     );
 }

@@ -7,19 +7,23 @@
 //! - `repository`: an image with a repository at `/srv/repo`, as before OpenShift 4.12
 //! - `rootfs`: the files alone, which no node takes; what others are measured against
 //! - `busybox`: a shell and its tools, which waits; also what holds a pod's namespaces
+//! - `extensions`: packages of extensions and of another kernel
 //! - `layout`: an OCI layout of one layer
 
 mod busybox;
+mod extensions;
 mod layout;
 mod native;
 mod repository;
 mod rootfs;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
 pub use self::busybox::{busybox, busybox_of};
+pub use self::extensions::{EXTENSION, KERNEL_TYPE, extensions, offers};
 use crate::cache::{self, Recipe};
 use crate::tree::Commit;
 
@@ -43,8 +47,22 @@ impl Image {
     ///
     /// The commit's repository cannot be read.
     pub fn native(commit: &Commit) -> Result<Self> {
+        Self::native_with_labels(commit, &BTreeMap::new())
+    }
+
+    /// The same with labels besides.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::native`].
+    pub fn native_with_labels(commit: &Commit, labels: &BTreeMap<String, String>) -> Result<Self> {
         let recipe = Recipe::default().with("native", include_str!("image/native.rs"));
-        Self::make(commit, recipe, native::write)
+        let recipe = labels.iter().fold(recipe, |recipe, (key, value)| {
+            recipe.with(&format!("label {key}"), value)
+        });
+        Self::make(commit, recipe, |commit, layout| {
+            native::write(commit, labels, layout)
+        })
     }
 
     /// The older form: one layer, with an archive repository at `/srv/repo`.

@@ -285,7 +285,10 @@ pub const COMPONENTS: &[Component] = &[
         name: OS_BUILDER,
         title: "Slipway: builds images of the OS for pools",
         programs: &[],
-        scripts: &["deploy/os-builder/build-os-image"],
+        scripts: &[
+            "deploy/os-builder/build-os-image",
+            "deploy/os-builder/install-packages",
+        ],
         packages: BUILDAH,
         links: TOOLS_OF_BUILDS,
         // It mounts, and gives files to their owners.

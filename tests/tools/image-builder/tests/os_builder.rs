@@ -9,16 +9,19 @@
 
 use std::fs;
 use std::io::Read as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use image_build::containerfile::{Stages, compose};
+use image_build::packages::ImagePackages;
 use image_builder::component::{COMPONENTS, OS_BUILDER};
 use image_builder::{Architecture, Options, PackedParts, Packing, build_component};
 use images::content::unpack;
 use images::image::Platform;
 use images::{Credentials, Image, ImageLocation, Stores};
 use lab::Lab;
-use lab::image::{Image as OsImage, busybox};
+use lab::image::{EXTENSION, Image as OsImage, KERNEL_TYPE, busybox, extensions, offers};
 use lab::registry::Registry;
 use lab::tree::Tree;
 use serde_json::Value;
@@ -111,8 +114,20 @@ impl Bench {
 
     /// Runs a build of this Containerfile, pushed to the registry at `to`.
     fn build(&self, name: &str, containerfile: &str, to: &str) -> Ended {
+        self.build_from(name, "the base", containerfile, &[], to)
+    }
+
+    /// The same from this base image, with inputs besides: `packages`, and files of the context.
+    fn build_from(
+        &self,
+        name: &str,
+        base: &str,
+        containerfile: &str,
+        inputs: &[(&str, &str)],
+        to: &str,
+    ) -> Ended {
         let build = self.dir.path().join(name);
-        self.prepare(&build, containerfile);
+        self.prepare(&build, containerfile, inputs);
         let image = format!("{to}/built/{name}:{BUILD}");
         let proxy = format!("http://user:{}@127.0.0.1:9", SECRETS[1]);
         let mut command = Command::new("unshare");
@@ -133,7 +148,7 @@ impl Bench {
             .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
             .env("IMAGE", &image)
             .env("BUILD", BUILD)
-            .env("BASE_IMAGE", "the base")
+            .env("BASE_IMAGE", base)
             .env("HTTP_PROXY", proxy)
             .env("NO_PROXY", self.registry_address());
         let output = command.stdin(Stdio::null()).output().unwrap();
@@ -147,7 +162,7 @@ impl Bench {
     }
 
     /// The folder of a build, as the Job mounts it.
-    fn prepare(&self, build: &Path, containerfile: &str) {
+    fn prepare(&self, build: &Path, containerfile: &str, inputs: &[(&str, &str)]) {
         let put = |path: &str, text: &str| {
             let path = build.join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -169,6 +184,16 @@ impl Bench {
         std::os::unix::fs::symlink("..data/key.pem", build.join("entitlement/key.pem")).unwrap();
         put("yum.repos.d/site.repo", "[site]\n");
         put("files/usr/lib/site/setting", "built in\n");
+        for (name, text) in inputs {
+            if *name == "packages" {
+                put("input/packages", text);
+                continue;
+            }
+            let path = format!("files/{name}");
+            put(&path, text);
+            let mode = fs::Permissions::from_mode(0o755);
+            fs::set_permissions(build.join(path), mode).unwrap();
+        }
         fs::create_dir(build.join("rpm-gpg")).unwrap();
         fs::create_dir(build.join("work")).unwrap();
         put("termination-log", "");
@@ -313,6 +338,23 @@ fn layers_of_the_base_stay_as_they_are() {
 
 #[test]
 #[ignore = "needs root and the lab"]
+fn an_image_to_which_nothing_is_written_is_its_first_stage() {
+    let bench = Bench::new();
+    let own = "FROM configs AS final\n";
+    let containerfile = stages(&bench.base(), own);
+    let ended = bench.build("nothing", &containerfile, &bench.registry.location());
+    assert_eq!(ended.code, Some(0), "{}", ended.log);
+    let found = manifest(&ended.image);
+    let layers = found["layers"].as_array().unwrap();
+    let all: Vec<_> = layers
+        .iter()
+        .flat_map(|layer| paths(&bench.blob(layer)))
+        .collect();
+    assert!(all.contains(&"usr/lib/site/setting".to_owned()), "{all:?}");
+}
+
+#[test]
+#[ignore = "needs root and the lab"]
 fn a_failing_step_is_named_with_its_last_lines() {
     let bench = Bench::new();
     let noise = "seq 1 400";
@@ -398,7 +440,7 @@ fn what_is_not_there_is_named() {
         "push-auth/config.json",
     ] {
         let build = bench.dir.path().join(missing.replace('/', "-"));
-        bench.prepare(&build, "FROM scratch\n");
+        bench.prepare(&build, "FROM scratch\n", &[]);
         fs::remove_file(build.join(missing)).unwrap();
         let mut command = Command::new("unshare");
         command
@@ -424,5 +466,235 @@ fn what_is_not_there_is_named() {
             log.contains(&format!("/build/{missing} is missing or empty")),
             "{log}"
         );
+    }
+}
+
+/// The OS of the lab with labels that offer the packages of its extensions image; both pull specs.
+fn offered(bench: &Bench) -> (String, String) {
+    let tree = Tree::ready().unwrap();
+    let base = OsImage::native_with_labels(tree.base(), &offers(&tree)).unwrap();
+    let base = bench.registry.push(&base, "os:offers").unwrap();
+    let extensions = extensions(&tree).unwrap();
+    let extensions = bench.registry.push_layout(&extensions, "extensions:1");
+    (base, extensions.unwrap())
+}
+
+/// What the controller writes where packages are requested.
+fn stages_of_packages(base: &str, extensions: &str, own: &str) -> String {
+    let packages = ImagePackages {
+        repository: extensions.to_owned(),
+        extensions: [].into(),
+        kernel_type: None,
+    };
+    compose(&Stages {
+        base_image: base,
+        packages: Some(&packages),
+        build: BUILD,
+        files: &[],
+        written: own,
+    })
+}
+
+#[test]
+#[ignore = "needs root and the lab"]
+fn packages_of_extensions_and_a_kernel_are_installed() {
+    let bench = Bench::new();
+    let (base, extensions) = offered(&bench);
+    let request = format!("kernel-type {}\nextension {}\n", KERNEL_TYPE.0, EXTENSION.0);
+    let own = format!(
+        "FROM configs AS final\nRUN cat {} && ls -s /usr/lib/modules/* && ls /boot && dpkg-query --show usbguard\n",
+        EXTENSION.1
+    );
+    let containerfile = stages_of_packages(&base, &extensions, &own);
+    let inputs = [("packages", request.as_str())];
+    let location = bench.registry.location();
+    let ended = bench.build_from("packages", &base, &containerfile, &inputs, &location);
+    assert_eq!(ended.code, Some(0), "{}", ended.log);
+    for words in ["allow\n", "usbguard\t1.0\n"] {
+        assert!(ended.log.contains(words), "{words}: {}", ended.log);
+    }
+
+    let found = manifest(&ended.image);
+    let layers = found["layers"].as_array().unwrap();
+    let base_layers = manifest(&base)["layers"].as_array().unwrap().len();
+    let added: Vec<_> = layers.iter().skip(base_layers).collect();
+    let all: Vec<_> = added
+        .iter()
+        .flat_map(|layer| paths(&bench.blob(layer)))
+        .collect();
+    let tree = Tree::ready().unwrap();
+    let kernel = format!("usr/lib/modules/{}{}", tree.kernel(), KERNEL_TYPE.1);
+    for path in [
+        format!("{kernel}/vmlinuz"),
+        format!("{kernel}/initramfs.img"),
+        format!("usr/lib/modules/.wh.{}", tree.kernel()),
+        "usr/lib/sysimage/dpkg/status".to_owned(),
+        "usr/lib/usbguard/library".to_owned(),
+    ] {
+        assert!(all.contains(&path), "{path}: {all:?}");
+    }
+    let is_left = |path: &&String| {
+        path.starts_with("boot/") || path.contains("slipway") || path.starts_with("tmp/")
+    };
+    let left: Vec<_> = all.iter().filter(is_left).collect();
+    assert!(left.iter().all(|path| path.ends_with('/')), "{left:?}");
+}
+
+#[test]
+#[ignore = "needs root and the lab"]
+fn packages_that_are_not_offered_are_named() {
+    let bench = Bench::new();
+    let (base, extensions) = offered(&bench);
+    let plain = bench.base();
+    let labelled = |key: &str, value: &str| {
+        let labels = [(key.to_owned(), value.to_owned())].into();
+        let image = OsImage::native_with_labels(Tree::ready().unwrap().base(), &labels).unwrap();
+        let name = key.replace(['/', '.'], "-");
+        bench.registry.push(&image, &format!("{name}:1")).unwrap()
+    };
+    let absent = labelled("slipway.dev/extension.absent", "absent");
+    let bad = labelled("slipway.dev/extension.bad", "--root=/ bad");
+    let no_kernel = labelled("slipway.dev/kernel-type.same", "usbguard");
+    let location = bench.registry.location();
+    let table = [
+        (
+            "unknown",
+            &base,
+            &extensions,
+            "extension vim\nextension usbguard\nextension emacs\n",
+            format!(
+                "MachineConfig spec.extensions: invalid extensions found: [vim emacs]: {base} offers [usbguard]"
+            ),
+        ),
+        (
+            "kernel",
+            &base,
+            &extensions,
+            "kernel-type fast\n",
+            format!(
+                "MachineConfig spec.kernelType: kernelType=fast is invalid: {base} offers [realtime]"
+            ),
+        ),
+        (
+            "no-labels",
+            &plain,
+            &extensions,
+            "extension usbguard\n",
+            format!("invalid extensions found: [usbguard]: {plain} offers []"),
+        ),
+        (
+            "injected",
+            &base,
+            &extensions,
+            "extension a\"}}b\n",
+            "has the line".to_owned(),
+        ),
+        (
+            "bad-label",
+            &bad,
+            &extensions,
+            "extension bad\n",
+            "has \"--root=/\", which is no package".to_owned(),
+        ),
+        (
+            "absent",
+            &absent,
+            &extensions,
+            "extension absent\n",
+            "the build failed with 65 in step ".to_owned(),
+        ),
+        (
+            "no-repository",
+            &base,
+            &plain,
+            "extension usbguard\n",
+            "the build failed with 65 in step ".to_owned(),
+        ),
+        (
+            "no-kernel",
+            &no_kernel,
+            &extensions,
+            "kernel-type same\n",
+            "the build failed with 65 in step ".to_owned(),
+        ),
+    ];
+    for (name, base, extensions, request, words) in table {
+        let containerfile = stages_of_packages(base, extensions, "");
+        let inputs = [("packages", request)];
+        let ended = bench.build_from(name, base, &containerfile, &inputs, &location);
+        assert_eq!(ended.code, Some(WRONG_INPUT), "{name}: {}", ended.log);
+        let last = ended.log.lines().last().unwrap_or_default();
+        assert!(last.contains(&words), "{name}: {last}");
+        assert_eq!(ended.termination, "", "{name}");
+        let why = match name {
+            "absent" => "install-packages: apt-get cannot install (absent)",
+            "no-repository" => {
+                "install-packages: the extensions image has no repository for apt-get"
+            }
+            "no-kernel" => "install-packages: the packages of kernel type same bring 0 kernels",
+            _ => continue,
+        };
+        assert!(ended.log.contains(why), "{name}: {}", ended.log);
+    }
+}
+
+/// A package manager of other systems, which writes down what it is called with and the repository
+/// that it sees.
+const OTHER_MANAGER: &str = r#"#!/bin/sh
+echo "called ${0##*/} $*"
+for word; do case $word in --setopt=reposdir=*) cat "${word#--setopt=reposdir=}"/*.repo ;; esac; done
+[ "${0##*/}" != rpm-ostree ] || cat /etc/yum.repos.d/*.repo
+"#;
+
+#[test]
+#[ignore = "needs root and the lab"]
+fn other_package_managers_are_called_as_they_want_it() {
+    let bench = Bench::new();
+    // The shell of the small image has programs of its own under these names.
+    let plain = OsImage::native(Tree::ready().unwrap().base()).unwrap();
+    let plain = bench.registry.push(&plain, "os:v1").unwrap();
+    let location = bench.registry.location();
+    for (manager, calls) in [
+        (
+            "rpm-ostree",
+            ["called rpm-ostree override remove kernel --install kernel-rt --install usbguard"],
+        ),
+        (
+            "dnf",
+            ["called dnf --assumeyes --setopt=reposdir=/tmp/slipway-packages"],
+        ),
+    ] {
+        // An OS with this manager, and the labels that offer packages.
+        let os = format!(
+            "FROM {plain} AS configs\nLABEL slipway.dev/os-build={BUILD} slipway.dev/extension.usbguard=usbguard slipway.dev/extension.kernel=\"-kernel kernel-rt\"\nCOPY files/manager /usr/bin/{manager}\nCOPY files/manager /usr/bin/rpm\n"
+        );
+        let name = format!("os-{manager}");
+        let made = bench.build_from(&name, &plain, &os, &[("manager", OTHER_MANAGER)], &location);
+        assert_eq!(made.code, Some(0), "{}", made.log);
+        let repository = format!(
+            "FROM {plain} AS configs\nLABEL slipway.dev/os-build={BUILD}\nRUN mkdir -p /usr/share/rpm-ostree/extensions/repodata && echo >/usr/share/rpm-ostree/extensions/repodata/repomd.xml\n"
+        );
+        let extensions = bench.build(&format!("rpms-{manager}"), &repository, &location);
+        assert_eq!(extensions.code, Some(0), "{}", extensions.log);
+        let containerfile = stages_of_packages(&made.image, &extensions.image, "");
+        let inputs = [("packages", "extension kernel\nextension usbguard\n")];
+        let name = format!("built-{manager}");
+        let ended = bench.build_from(&name, &made.image, &containerfile, &inputs, &location);
+        assert_eq!(ended.code, Some(0), "{}", ended.log);
+        for call in calls {
+            assert!(ended.log.contains(call), "{call}: {}", ended.log);
+        }
+        let repository =
+            "baseurl=file:///run/slipway-extensions/usr/share/rpm-ostree/extensions\nenabled=1\n";
+        assert!(ended.log.contains(repository), "{}", ended.log);
+        assert!(
+            ended
+                .log
+                .contains("called rpm --query --whatprovides kernel-rt usbguard"),
+            "{}",
+            ended.log
+        );
+        // The repositories of the namespace are there for people's own steps, without ours.
+        assert!(!ended.log.contains("cannot be written"), "{}", ended.log);
     }
 }

@@ -8,7 +8,7 @@ async fn an_edited_configuration_that_cannot_be_restored_is_assigned_to_no_node(
     cluster.nodes = vec![node("n1", OLD)];
     cluster.configs[1]["metadata"]["generation"] = json!(2);
     // What it was rendered from is not there any more.
-    sources.push(source("60-bad", &json!({ "kernelType": "best" })));
+    sources.push(source("60-bad", &json!({ "kernelType": "the best" })));
     cluster.configs.push(metadata(&sources[1]));
     let stored = json!({
         "metadata": { "name": target, "resourceVersion": "3" }, "spec": spec_with("edited=1")
@@ -24,7 +24,7 @@ async fn an_edited_configuration_that_cannot_be_restored_is_assigned_to_no_node(
         "RenderedConfigChanged",
         &format!("n1: {why}"),
     );
-    let failed = "Failed to render configuration for pool worker: could not generate rendered MachineConfig: MachineConfig \"60-bad\": spec.kernelType: kernelType=best is invalid";
+    let failed = "Failed to render configuration for pool worker: could not generate rendered MachineConfig: MachineConfig \"60-bad\": spec.kernelType: kernelType=the best is invalid";
     let mut conditions = rolling(&target, &waiting);
     conditions[1] = condition("Updating", false, "", &stopped);
     conditions[2] = condition("RenderDegraded", true, "", failed);

@@ -208,7 +208,7 @@ async fn bad_input_is_refused_with_object_and_field_and_nothing_is_stored() {
     let mut no_version = config("b", "/etc/x");
     no_version["spec"]["config"]["ignition"] = json!({});
     let mut kernel = config("b", "/etc/x");
-    kernel["spec"]["kernelType"] = json!("fast");
+    kernel["spec"]["kernelType"] = json!("fast one");
     let table = [
         (config("b", "etc/x"), "storage.files"),
         (config("b", "/etc/../x"), "storage.files"),

@@ -14,6 +14,7 @@ use crate::plan::{Mode, Owners};
 use crate::planner::*;
 use ignition::Config;
 use ignition::arbitrary;
+use machineconfig::spec::Spec;
 
 /// Two images: the second ships other bytes for a file, another unit, other presets.
 fn images() -> BTreeMap<String, Os> {

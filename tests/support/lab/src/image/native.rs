@@ -1,6 +1,6 @@
 //! A commit as a native container image, by the same library that real ones are made with.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 use std::path::Path;
 use std::rc::Rc;
@@ -30,7 +30,11 @@ const PARTS: [&str; 6] = [
 const REST: &str = "rest";
 
 /// Writes the layout into an empty directory.
-pub(super) fn write(commit: &Commit, layout: &Path) -> Result<()> {
+pub(super) fn write(
+    commit: &Commit,
+    labels: &BTreeMap<String, String>,
+    layout: &Path,
+) -> Result<()> {
     let listing = run(command("ostree")
         .args(["ls", "--recursive", "--checksum"])
         .arg(format!("--repo={}", commit.repo.display()))
@@ -41,7 +45,7 @@ pub(super) fn write(commit: &Commit, layout: &Path) -> Result<()> {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
                 .build()?;
-            runtime.block_on(encapsulate_commit(commit, layout, &listing))
+            runtime.block_on(encapsulate_commit(commit, labels, layout, &listing))
         });
         writing
             .join()
@@ -49,13 +53,20 @@ pub(super) fn write(commit: &Commit, layout: &Path) -> Result<()> {
     })
 }
 
-async fn encapsulate_commit(commit: &Commit, layout: &Path, listing: &str) -> Result<()> {
+async fn encapsulate_commit(
+    commit: &Commit,
+    labels: &BTreeMap<String, String>,
+    layout: &Path,
+    listing: &str,
+) -> Result<()> {
     let repo = ostree::Repo::new(&gio::File::for_path(&commit.repo));
     repo.open(gio::Cancellable::NONE)?;
     let parts = ObjectMetaSized::compute_sizes(&repo, objects(listing))?;
 
+    let mut labels = labels.clone();
+    labels.insert(LABEL_COMMIT.to_owned(), commit.checksum.clone());
     let config = Config {
-        labels: Some([(LABEL_COMMIT.to_owned(), commit.checksum.clone())].into()),
+        labels: Some(labels),
         cmd: None,
     };
     let mut options = ExportOpts::default();

@@ -119,6 +119,11 @@ rm -r "$out"/etc/systemd/system/{timers.target.wants,getty.target.wants,sysinit.
 # systemd ignores an empty file; the installer of a host writes the real one.
 : >"$out/etc/machine-id"
 
+say "database of packages: below /usr, as ostree systems have it"
+mkdir "$out/usr/lib/sysimage"
+mv "$out/var/lib/dpkg" "$out/usr/lib/sysimage/dpkg"
+rm -f "$out"/usr/lib/sysimage/dpkg/{*-old,lock,lock-frontend,triggers/Lock}
+
 say "ostree layout"
 mv "$out/etc" "$out/usr/etc"
 rm -r "$out"/{boot,home,root,opt,srv,mnt,media,dev,proc,sys,run,tmp,var} "$out/usr/local"
