@@ -74,6 +74,8 @@ struct Env {
     /// Pull specs by digest.
     pinned: String,
     loose: String,
+    /// In no pod, so that no node has it by another way than a set.
+    unused: String,
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -90,11 +92,12 @@ async fn pinned_images_outlast_disk_pressure_and_their_registry() -> Result<()> 
         let registry = &cluster.host_lab()?.registry;
         registry.push_layout(&busybox_of(name)?, &format!("{name}:1"))
     };
-    let (pinned, loose) = (push("pinned")?, push("loose")?);
+    let [pinned, loose, unused] = [push("pinned")?, push("loose")?, push("unused")?];
     let mut env = Env {
         cluster,
         pinned,
         loose,
+        unused,
     };
 
     env.disk(EMPTY)?;
@@ -328,8 +331,8 @@ impl Env {
     async fn too_small_a_disk_is_named(&self) -> Result<()> {
         self.disk(SMALL)?;
         self.until_offered(SMALL).await?;
-        // What is there needs no room.
-        self.cluster.apply(&set(SET, &self.loose)).await?;
+        // What is there needs no room: the pod that waits for the other image may have it by now.
+        self.cluster.apply(&set(SET, &self.unused)).await?;
         self.until_annotations("", "NoRoom: ").await?;
         let why = self.annotation(NODES[0], annotation::NOT_PINNED)?;
         ensure!(why.contains("8589934592") && why.contains("bytes"), "{why}");
