@@ -235,7 +235,7 @@ fn related() -> Vec<RelatedObject> {
         all(GROUP, "machineconfigpools", ""),
         all(GROUP, "controllerconfigs", ""),
         all(GROUP, "machineconfigs", ""),
-        all(GROUP, "osimagestreams", "cluster"),
+        all(GROUP, "osimagestreams", ""),
         all("operator.openshift.io", "machineconfigurations", "cluster"),
         all("", "nodes", ""),
     ]
