@@ -17,8 +17,8 @@ pub const BUILD_LABEL: &str = "slipway.dev/os-build";
 /// The stage that has the base image and the pool's files.
 const STAGE: &str = "configs";
 
-/// Installs the requested packages. The builder's image makes the context `slipway`, with its program
-/// and the names of the packages.
+/// Installs the requested packages. The builder's image makes the context `slipway`, with its
+/// program and the names of the packages.
 const INSTALL: &str = "RUN --mount=type=bind,from=extensions,target=/run/slipway-extensions \
     --mount=type=bind,from=slipway,target=/run/slipway-build sh /run/slipway-build/install-packages";
 

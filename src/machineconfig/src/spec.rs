@@ -33,8 +33,8 @@ impl fmt::Display for KernelType {
     }
 }
 
-/// Whether this can be the name of an extension or of a kernel type: letters, digits, `.`, `_`, `-`,
-/// of which the first is no sign.
+/// Whether this can be the name of an extension or of a kernel type: letters, digits, `.`, `_` and
+/// `-`, of which the first is no sign.
 fn is_name(text: &str) -> bool {
     let is_sign = |c: char| ['.', '_', '-'].contains(&c);
     text.len() <= MAX_NAME
