@@ -93,16 +93,7 @@ fn write(tree: &Tree, layout: &Path) -> Result<()> {
     kernel(tree, &files)?;
     pack(&repository, &name, "", &files)?;
 
-    let tar = layout.join("layer.tar");
-    run(command("tar")
-        .args(["--sort=name", "--owner=0", "--group=0", "--numeric-owner"])
-        .args(["--mtime=@0", "--create"])
-        .arg(format!("--file={}", tar.display()))
-        .arg(format!("--directory={}", root.display()))
-        .arg("."))?;
-    fs::remove_dir_all(&root)?;
-    let layer = (tar.as_path(), "application/vnd.oci.image.layer.v1.tar");
-    layout::write(layout, &json!({}), layer, None)
+    layout::write_files(layout, &json!({}), &root)
 }
 
 /// The tree's kernel under another version, where Debian's packages have it: without an initramfs.

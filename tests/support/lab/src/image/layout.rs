@@ -54,6 +54,20 @@ pub(super) fn write(
     )
 }
 
+/// The same of the files in `root`, which goes: root's, and none newer than another.
+pub(super) fn write_files(layout: &Path, settings: &Value, root: &Path) -> Result<()> {
+    let tar = layout.join("layer.tar");
+    run(command("tar")
+        .args(["--sort=name", "--owner=0", "--group=0", "--numeric-owner"])
+        .args(["--mtime=@0", "--create"])
+        .arg(format!("--file={}", tar.display()))
+        .arg(format!("--directory={}", root.display()))
+        .arg("."))?;
+    fs::remove_dir_all(root)?;
+    let layer = (tar.as_path(), "application/vnd.oci.image.layer.v1.tar");
+    write(layout, settings, layer, None)
+}
+
 /// `sha256:` and the digest of a file's content.
 pub(super) fn digest(file: &Path) -> Result<String> {
     // By a program: ours is ten times slower in a build for tests.
