@@ -15,7 +15,7 @@ use images::tree::EntryContent;
 use images::{Draft, Image, ImageLocation, Stores, Tree};
 use jiff::Timestamp;
 use release::assembly::{Assembly, BASE, ReleaseRequest, assemble};
-use release::claim::Claim;
+use release::claim::{Claim, ClaimForm};
 use release::payload::Files;
 use release::references::annotation::FROM_RELEASE;
 use release::verification::{self, SignatureTrust};
@@ -142,7 +142,7 @@ pub(crate) async fn run(arguments: NewArgs) -> anyhow::Result<()> {
                 creator: None,
                 timestamp_secs: None,
             };
-            release_extract::write_file(file, &claim.print())?;
+            release_extract::write_file(file, &claim.print(ClaimForm::OpenPgp))?;
         }
     }
     print(format!("{digest} {version} {shown_created}\n"))

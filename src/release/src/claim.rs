@@ -1,15 +1,32 @@
 //! What a signature of an image says: its digest, and the name it was signed under.
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use crate::digest::ImageDigest;
 
-/// The only type of statement.
-const TYPE: &str = "atomic container signature";
+/// By whose signatures a statement is signed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClaimForm {
+    /// OpenPGP: containers' atomic signature format.
+    OpenPgp,
+    /// Sigstore: cosign's simple signing. Its `optional` may hold anything.
+    Sigstore,
+}
+
+impl ClaimForm {
+    /// The only type of its statements.
+    const fn type_name(self) -> &'static str {
+        match self {
+            Self::OpenPgp => "atomic container signature",
+            Self::Sigstore => "cosign container image signature",
+        }
+    }
+}
 
 /// The statement that is signed.
 ///
-/// Shape: JSON, one object:
+/// Shape: JSON, one object, with the type of its form:
 /// ```json
 /// {"critical": {"type": "atomic container signature",
 ///               "image": {"docker-manifest-digest": "…"},
@@ -41,8 +58,15 @@ pub enum Error {
         source: serde_json::Error,
     },
     /// The statement is of another type.
-    #[error("signature is not the correct type: field critical.type: {0:?} is not {TYPE:?}")]
-    Type(String),
+    #[error(
+        "signature is not the correct type: field critical.type: {found:?} is not {:?}",
+        expected.type_name()
+    )]
+    Type {
+        /// What it says.
+        found: String,
+        expected: ClaimForm,
+    },
     #[error("signature must have an identity: field critical.identity.docker-reference is empty")]
     NoReference,
     /// It is about another image.
@@ -62,10 +86,10 @@ pub enum Error {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Wire {
+struct Wire<Optional> {
     critical: WireCritical,
-    #[serde(default)]
-    optional: Option<WireOptional>,
+    #[serde(default = "Option::default")]
+    optional: Option<Optional>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -99,35 +123,70 @@ struct WireOptional {
     timestamp: Option<i64>,
 }
 
+/// Reads a statement of either form.
+fn read<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<Wire<T>, Error> {
+    let mut json = serde_json::Deserializer::from_slice(bytes);
+    let wire = serde_path_to_error::deserialize(&mut json).map_err(|error| {
+        let field = error.path().to_string();
+        let source = error.into_inner();
+        Error::Syntax { field, source }
+    })?;
+    json.end().map_err(|source| Error::Syntax {
+        field: ".".to_owned(),
+        source,
+    })?;
+    Ok(wire)
+}
+
+/// What a statement of sigstore's form says beside what counts.
+fn known(optional: &Map<String, Value>) -> WireOptional {
+    let creator = optional.get("creator").and_then(Value::as_str);
+    WireOptional {
+        creator: creator.map(str::to_owned),
+        timestamp: optional.get("timestamp").and_then(Value::as_i64),
+    }
+}
+
 impl Claim {
-    /// Reads what was signed.
+    /// Reads what OpenPGP has signed.
     ///
     /// # Errors
     /// [`Error::Syntax`], [`Error::Type`], [`Error::NoReference`].
     pub fn parse(bytes: &[u8]) -> Result<Self, Error> {
-        let mut json = serde_json::Deserializer::from_slice(bytes);
-        let wire: Wire = serde_path_to_error::deserialize(&mut json).map_err(|error| {
-            let field = error.path().to_string();
-            let source = error.into_inner();
-            Error::Syntax { field, source }
-        })?;
-        json.end().map_err(|source| Error::Syntax {
-            field: ".".to_owned(),
-            source,
-        })?;
+        let wire: Wire<WireOptional> = read(bytes)?;
+        Self::of(ClaimForm::OpenPgp, wire.critical, wire.optional)
+    }
+
+    /// Reads what sigstore has signed.
+    ///
+    /// # Errors
+    /// [`Error::Syntax`], [`Error::Type`], [`Error::NoReference`].
+    pub fn parse_sigstore(bytes: &[u8]) -> Result<Self, Error> {
+        let wire: Wire<Map<String, Value>> = read(bytes)?;
+        let optional = wire.optional.as_ref().map(known);
+        Self::of(ClaimForm::Sigstore, wire.critical, optional)
+    }
+
+    fn of(
+        form: ClaimForm,
+        critical: WireCritical,
+        optional: Option<WireOptional>,
+    ) -> Result<Self, Error> {
         let WireCritical {
             r#type,
             image,
             identity,
-        } = wire.critical;
-        if r#type != TYPE {
-            return Err(Error::Type(r#type));
+        } = critical;
+        if r#type != form.type_name() {
+            return Err(Error::Type {
+                found: r#type,
+                expected: form,
+            });
         }
         if identity.reference.is_empty() {
             return Err(Error::NoReference);
         }
-        let (creator, timestamp_secs) = wire
-            .optional
+        let (creator, timestamp_secs) = optional
             .map(|optional| (optional.creator, optional.timestamp))
             .unwrap_or_default();
         Ok(Self {
@@ -139,10 +198,10 @@ impl Claim {
     }
 
     /// The bytes to sign, on one line.
-    pub fn print(&self) -> Vec<u8> {
+    pub fn print(&self, form: ClaimForm) -> Vec<u8> {
         let wire = Wire {
             critical: WireCritical {
-                r#type: TYPE.to_owned(),
+                r#type: form.type_name().to_owned(),
                 image: WireImage {
                     digest: self.digest.clone(),
                 },
@@ -186,6 +245,8 @@ mod tests {
     use super::*;
 
     const DIGEST: &str = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+
+    const TYPE: &str = "atomic container signature";
 
     fn statement() -> String {
         format!(
@@ -262,6 +323,36 @@ mod tests {
     }
 
     #[test]
+    fn statement_of_sigstore_may_say_more() {
+        let text = statement().replace(TYPE, "cosign container image signature");
+        for (optional, creator, time) in [
+            ("null", None, None),
+            ("{\"creator\":7,\"a\":[1],\"timestamp\":5}", None, Some(5)),
+            ("{\"creator\":\"x\"}", Some("x"), None),
+        ] {
+            let text = text.replace("{\"creator\":\"x\",\"timestamp\":1}", optional);
+            let claim = Claim::parse_sigstore(text.as_bytes()).unwrap();
+            let found = (claim.creator.as_deref(), claim.timestamp_secs);
+            assert_eq!(found, (creator, time), "{optional}");
+        }
+        for wrong in [
+            text.clone() + &text,
+            text.replace("\"optional\"", "\"other\""),
+            text.replacen("\"critical\"", "\"critical\":{},\"critical\"", 1),
+        ] {
+            let error = Claim::parse_sigstore(wrong.as_bytes()).unwrap_err();
+            assert!(matches!(error, Error::Syntax { .. }), "{wrong}: {error}");
+        }
+        let other = Claim::parse_sigstore(statement().as_bytes()).unwrap_err();
+        assert_eq!(
+            other.to_string(),
+            "signature is not the correct type: field critical.type: \"atomic container \
+             signature\" is not \"cosign container image signature\""
+        );
+        assert!(Claim::parse(text.as_bytes()).is_err());
+    }
+
+    #[test]
     fn claim_is_about_one_image_and_one_name() {
         let claim = Claim::parse(statement().as_bytes()).unwrap();
         assert!(claim.check(&ImageDigest::of(b""), None).is_ok());
@@ -292,7 +383,10 @@ mod tests {
             timestamp_secs in proptest::option::of(any::<i64>()),
         ) {
             let claim = Claim { digest: ImageDigest::of(&bytes), reference, creator, timestamp_secs };
-            prop_assert_eq!(Claim::parse(&claim.print()).unwrap(), claim);
+            let printed = claim.print(ClaimForm::OpenPgp);
+            prop_assert_eq!(&Claim::parse(&printed).unwrap(), &claim);
+            let printed = claim.print(ClaimForm::Sigstore);
+            prop_assert_eq!(Claim::parse_sigstore(&printed).unwrap(), claim);
         }
     }
 }

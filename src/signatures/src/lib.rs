@@ -1,15 +1,18 @@
-//! Hands for signatures of images: OpenPGP keys, signed statements, and the directories that keep
-//! them.
+//! Hands for signatures of images: keys, signed statements, and the directories that keep them.
 //!
-//! What a statement says is [`release::claim`]. It must not know: registries, releases, Kubernetes.
+//! What a statement says is [`release::claim`]. It must not know: registries, the Kubernetes API.
 //!
+//! OpenPGP:
 //! - [`keyring`]: public keys, and whether one of them signed a message
 //! - [`signer`]: a secret key, and the messages that it signs
 //! - [`verify`]: whether signatures suffice for an image
 //! - [`store`]: signatures in directories, as servers of them lay them out
+//!
+//! [`sigstore`]: signatures that lie beside an image, by the policy of a cluster
 
 pub mod keyring;
 pub mod signer;
+pub mod sigstore;
 pub mod store;
 pub mod verify;
 

@@ -11,7 +11,7 @@ use pgp::crypto::hash::HashAlgorithm;
 use pgp::packet::{Subpacket, SubpacketData};
 use pgp::types::{KeyDetails as _, Password, SigningKey};
 use rand::rngs::OsRng;
-use release::claim::Claim;
+use release::claim::{Claim, ClaimForm};
 
 /// A secret key that signs.
 pub struct Signer {
@@ -125,7 +125,7 @@ impl Signer {
         let hash = HashAlgorithm::Sha256;
         match content {
             Content::Claim(claim) => {
-                let mut message = MessageBuilder::from_bytes("", claim.print());
+                let mut message = MessageBuilder::from_bytes("", claim.print(ClaimForm::OpenPgp));
                 message.sign_with_subpackets(key, password, hash, subpackets);
                 message.to_vec(OsRng).map_err(failed)
             }

@@ -7,7 +7,7 @@ use pgp::packet::{KeyFlags, SignatureConfig, SignatureType, Subpacket, Subpacket
 use pgp::types::{Duration, KeyDetails as _, Password, SigningKey, Tag};
 use rand::rngs::OsRng;
 use release::ImageDigest;
-use release::claim::Claim;
+use release::claim::{Claim, ClaimForm};
 
 use super::*;
 use crate::signer::{self, Signer};
@@ -85,7 +85,7 @@ fn message(key: &dyn SigningKey, hash: HashAlgorithm, hashed: Vec<SubpacketData>
             .collect(),
         unhashed: Vec::new(),
     };
-    let mut message = MessageBuilder::from_bytes("", claim().print());
+    let mut message = MessageBuilder::from_bytes("", claim().print(ClaimForm::OpenPgp));
     message.sign_with_subpackets(key, Password::empty(), hash, subpackets);
     message.to_vec(OsRng).unwrap()
 }
@@ -159,7 +159,7 @@ fn other_messages_are_refused() {
         refusal(&ring, &foreign, now()),
         "no key of keyring test signed it"
     );
-    let plain = MessageBuilder::from_bytes("", claim().print())
+    let plain = MessageBuilder::from_bytes("", claim().print(ClaimForm::OpenPgp))
         .to_vec(OsRng)
         .unwrap();
     assert_eq!(
@@ -216,7 +216,7 @@ fn signature_needs_a_time_and_a_good_hash() {
     let good = message(&key.primary_key, HashAlgorithm::Sha512, created());
     assert!(ring(&key).open(&good, now()).is_ok());
     let weak = {
-        let mut message = MessageBuilder::from_bytes("", claim().print());
+        let mut message = MessageBuilder::from_bytes("", claim().print(ClaimForm::OpenPgp));
         let subpackets = SubpacketConfig::UserDefined {
             hashed: created()
                 .into_iter()
@@ -475,7 +475,7 @@ fn claim_must_be_about_the_image() {
     let error = refused(b"no claim".to_vec());
     assert!(error.contains("field ."), "{error}");
     // The reason is whole: what is wrong with the field is in it.
-    let text = String::from_utf8(claim().print()).unwrap();
+    let text = String::from_utf8(claim().print(ClaimForm::OpenPgp)).unwrap();
     let error = refused(text.replacen('{', "{\"odd\":1,", 1).into_bytes());
     assert!(error.contains("field odd: unknown field `odd`"), "{error}");
 }
