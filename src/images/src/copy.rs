@@ -62,7 +62,7 @@ pub async fn copy(
 }
 
 /// Puts the image of a manifest: its blobs first, so that it is whole or not there.
-async fn put(
+pub(crate) async fn put(
     stores: &Stores,
     from: &ImageLocation,
     bytes: &[u8],

@@ -12,11 +12,13 @@
 //! - [`layer`]: what a layer holds; [`archive`]: its entries, read within a [`budget`]
 //! - [`content`]: files of an image, over its layers
 //! - [`copy`]: an image from place to place
+//! - [`attached`]: what lies beside an image: signatures
 //! - [`tree`]: files from which a layer is made, byte for byte the same each time
 //! - [`draft`]: a new image; `built`: one that was made
 //! - [`blob`]: bytes by digest; `document`: those of manifests and configurations, as JSON
 
 pub mod archive;
+pub mod attached;
 pub mod blob;
 pub mod budget;
 mod built;

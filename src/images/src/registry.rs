@@ -8,6 +8,7 @@ use futures::{StreamExt as _, stream};
 use http::HeaderValue;
 use oci_client::client::{Certificate, CertificateEncoding, ClientConfig, ClientProtocol};
 use oci_client::errors::{DigestError, OciDistributionError};
+use oci_client::manifest::OciImageIndex;
 use oci_client::secrets::RegistryAuth;
 use oci_client::{Client, Reference, RegistryOperation};
 use oci_spec::image::Descriptor;
@@ -185,6 +186,18 @@ impl Registries {
         let (bytes, _) =
             pulled.map_err(|source| Error::of_registry(reference.to_string(), source))?;
         Ok(bytes.into())
+    }
+
+    /// Manifests that refer to the image of the reference's digest. A registry that does not list
+    /// them has none, or a tag with the list.
+    pub(crate) async fn referrers(&self, reference: &Reference) -> Result<OciImageIndex, Error> {
+        let failed = |source| Error::of_registry(reference.to_string(), source);
+        let (client, auth) = self.client(reference).await?;
+        client
+            .auth(reference, &auth, RegistryOperation::Pull)
+            .await
+            .map_err(failed)?;
+        client.pull_referrers(reference, None).await.map_err(failed)
     }
 
     /// A blob, held against its digest.
