@@ -1,12 +1,14 @@
 //! Image settings and mirrors: how the container runtime of each built-in pool uses registries.
 //!
-//! - `scope`: a registry, repository or domain
+//! - `scope`: a registry, repository or domain, as settings may name it
 //! - `mirrors`: the mirrors of each source, over all objects
+//! - `places`: where nodes pull an image from
 //! - `signatures`: which signatures images must have
 //! - `files`: `registries.conf`, its drop-in, `policy.json` and those of namespaces
 
 mod files;
 mod mirrors;
+mod places;
 mod scope;
 mod signatures;
 
@@ -15,13 +17,15 @@ use api::config::{
 };
 use api::operator::ImageContentSourcePolicy;
 
+use release::scope::{contains, repository};
+
 use crate::object::GeneratedConfig;
 use crate::pools::PoolFacts;
 
 use self::mirrors::MirrorTable;
-use self::scope::{contains, repository};
 use self::signatures::Signatures;
 
+pub use self::places::pull_places;
 pub use self::scope::InvalidScope;
 pub use self::signatures::PolicyError;
 

@@ -4,7 +4,7 @@
 //! It must not know: registries, image layers, keys, clocks, or what a manifest does to a cluster.
 //! Bytes and values in, values out.
 //!
-//! - [`digest`], [`pull_spec`]: names of images
+//! - [`digest`], [`pull_spec`]: names of images; [`scope`]: names of many
 //! - [`version`], [`metadata`]: what a release is called and which releases lead to it
 //! - [`manifest`], [`order`]: manifests of a file, and where a file stands in the order of
 //!   application
@@ -45,6 +45,7 @@ pub mod progress;
 pub mod prometheus;
 pub mod pull_spec;
 pub mod references;
+pub mod scope;
 pub mod selection;
 pub mod substitution;
 pub mod template;

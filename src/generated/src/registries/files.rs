@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::config::RegistrySources;
+use release::scope::{contains, repository};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::mirrors::{MirrorTable, PullBy};
-use super::scope::{contains, repository};
 use super::signatures::{Demands, Signatures};
 use crate::object::GeneratedFile;
 

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use api::config::ImageMirrors;
+use release::scope::contains;
 
-use super::scope::{self, contains};
+use super::scope;
 use super::{Error, RegistryFacts};
 
 /// How images are pulled from a mirror.
@@ -23,6 +24,14 @@ pub(super) struct SourceMirrors {
     pub(super) is_only_mirrored: bool,
     /// Object that set this, or not.
     policy_of: String,
+}
+
+impl SourceMirrors {
+    /// Those of images by digest.
+    pub(super) fn by_digest(&self) -> impl Iterator<Item = &str> {
+        let mirrors = self.mirrors.iter().filter(|(_, by)| *by == PullBy::Digest);
+        mirrors.map(|(mirror, _)| mirror.as_str())
+    }
 }
 
 /// Mirrors by source.
@@ -111,14 +120,18 @@ impl MirrorTable {
         Ok(())
     }
 
-    /// Mirrors of a repository's images by digest: those of the longest source that has it.
-    pub(super) fn of_digests(&self, repository: &str) -> impl Iterator<Item = &str> {
+    /// The longest source that has a repository, and its mirrors: the runtime follows no other.
+    pub(super) fn of(&self, repository: &str) -> Option<(&str, &SourceMirrors)> {
         let sources = self.sources.iter();
         let sources = sources.filter(|(source, _)| contains(source, repository));
         let longest = sources.max_by_key(|(source, _)| source.len());
-        let mirrors = longest.into_iter().flat_map(|(_, source)| &source.mirrors);
-        mirrors
-            .filter(|(_, by)| *by == PullBy::Digest)
-            .map(|(mirror, _)| mirror.as_str())
+        longest.map(|(source, mirrors)| (source.as_str(), mirrors))
+    }
+
+    /// Mirrors of a repository's images by digest.
+    pub(super) fn of_digests(&self, repository: &str) -> impl Iterator<Item = &str> {
+        self.of(repository)
+            .into_iter()
+            .flat_map(|(_, source)| source.by_digest())
     }
 }

@@ -67,27 +67,6 @@ pub(super) fn check(entry: &str, takes_domains: bool) -> Result<(), InvalidScope
     Ok(())
 }
 
-/// Whether an entry has all images of `name`, which is a repository or another entry.
-pub(super) fn contains(entry: &str, name: &str) -> bool {
-    if let Some(domain) = entry.strip_prefix('*') {
-        let host = name.split('/').next().unwrap_or_default();
-        let host = host.split(':').next().unwrap_or_default();
-        return host.ends_with(domain);
-    }
-    let rest = name.strip_prefix(entry);
-    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-}
-
-/// The repository of an image.
-pub(super) fn repository(image: &str) -> &str {
-    let image = image.split('@').next().unwrap_or_default();
-    match image.rsplit_once(':') {
-        // Else it is a port.
-        Some((repository, tag)) if !tag.contains('/') => repository,
-        _ => image,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -123,24 +102,5 @@ mod tests {
         }
         let why = "\"*.a\" is a domain, which is not taken here";
         assert_eq!(check("*.a", false).unwrap_err().to_string(), why);
-    }
-
-    #[test]
-    fn an_entry_has_what_is_below_it() {
-        let table = [
-            ("quay.io", "quay.io/a/b", true),
-            ("quay.io/a", "quay.io/a", true),
-            ("quay.io/a", "quay.io/ab", false),
-            ("reg", "reg:5000/a", false),
-            ("*.example.com", "a.example.com:5000/b", true),
-            ("*.example.com", "*.b.example.com", true),
-            ("*.example.com", "example.com/a", false),
-        ];
-        for (entry, name, expected) in table {
-            assert_eq!(contains(entry, name), expected, "{entry} {name}");
-        }
-        assert_eq!(repository("reg:5000/a@sha256:1"), "reg:5000/a");
-        assert_eq!(repository("reg:5000/a:tag"), "reg:5000/a");
-        assert_eq!(repository("reg:5000/a"), "reg:5000/a");
     }
 }

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use api::config::image_policy::{RootOfTrust, SignedIdentity};
 use api::config::{ClusterImagePolicy, ImagePolicy, SignaturePolicy};
 use k8s_openapi::ByteString;
+use release::scope::{contains, repository};
 use serde_json::{Map, Value, json};
 
 use super::Error;
-use super::scope::{self, InvalidScope, contains, repository};
+use super::scope::{self, InvalidScope};
 
 /// The field of a policy that is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
