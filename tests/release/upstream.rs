@@ -83,6 +83,7 @@ fn a_release_of_them_has_no_placeholder_left() {
         component_versions: ComponentVersions::new(),
         verification: None,
         allow_missing_images: false,
+        image_policy: None,
         os_streams: false,
     };
     let assembly = assemble(&request).unwrap();

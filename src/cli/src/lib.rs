@@ -17,6 +17,7 @@
 //! - [`explain`]: what each reason, condition, phase and event means
 //! - [`pools`]: what pools and nodes run, want and wait for
 //! - [`install`]: Slipway on a cluster, and off it again
+//! - `image_signatures`: sigstore signatures of images, made and held against policies
 //! - [`kubeconfig`]: options for the cluster that a command asks
 //! - [`decide`]: what is shown and requested, from values
 //! - `cluster_version`: the object that says what a cluster runs
@@ -40,6 +41,7 @@ pub mod failure;
 pub mod graph;
 mod graph_data;
 mod image_extract;
+mod image_signatures;
 pub mod install;
 pub mod kubeconfig;
 pub mod managed;

@@ -8,12 +8,14 @@ use clap::Args;
 use futures::StreamExt as _;
 use images::{ImageLocation, Stores};
 use jiff::Timestamp;
+use signatures::sigstore::SignedImage;
 
 use crate::access::{AccessArgs, open};
 use crate::decide::json_template::{JsonTemplate, TemplateError};
 use crate::failure::{Several, Usage};
+use crate::image_signatures;
 use crate::kubeconfig::ClusterArgs;
-use crate::output::{print, print_data};
+use crate::output::{print, print_data, warn};
 use crate::payload;
 use crate::release_name::{ReleaseLookup, ReleaseName};
 use crate::update_service::ServiceArgs;
@@ -56,6 +58,10 @@ pub struct InfoArgs {
     /// Check that all images are there and are what the release says: digest, time and name of each
     #[arg(long)]
     pub verify: bool,
+    /// With --verify: ClusterImagePolicy, in YAML or JSON, that signatures beside the release and its
+    /// images have to fulfil
+    #[arg(long, value_name = "FILE", requires = "verify")]
+    pub policy: Vec<PathBuf>,
     /// Pull spec of one image
     #[arg(long, value_name = "NAME")]
     pub image_for: Option<String>,
@@ -131,7 +137,8 @@ pub(crate) async fn run(arguments: InfoArgs) -> anyhow::Result<()> {
         return print(String::from_utf8_lossy(&contents(&info.files)));
     }
     if arguments.verify {
-        return print(verified(&parts(&stores, &info).await?));
+        print(verified(&parts(&stores, &info).await?))?;
+        return signed(&stores, &arguments, &location, &info).await;
     }
     if arguments.size {
         return print(sizes(&parts(&stores, &info).await?, Timestamp::now()));
@@ -173,6 +180,64 @@ async fn read(stores: &Stores, location: &ImageLocation) -> anyhow::Result<Info>
     let release = payload::read(stores, location).await?;
     let head = Head::of(&release.image);
     Ok(Info::new(head, release.payload, release.files))
+}
+
+/// Holds the signatures beside the release and its images against the policies that are named.
+///
+/// # Errors
+/// All images whose policy is not fulfilled, by name; no policy is about the release itself.
+async fn signed(
+    stores: &Stores,
+    arguments: &InfoArgs,
+    location: &ImageLocation,
+    info: &Info,
+) -> anyhow::Result<()> {
+    if arguments.policy.is_empty() {
+        warn("signatures are not verified: --policy names no ClusterImagePolicy");
+        return Ok(());
+    }
+    let policies = image_signatures::policies(&arguments.policy)?;
+    let tags = info.payload.references.tags.iter();
+    let images = tags.map(|(name, tag)| (name.clone(), tag.from.parse()));
+    let release = ("release".to_owned(), Ok(location.clone()));
+    let checks = [release].into_iter().chain(images).map(|(name, image)| {
+        let policies = &policies;
+        async move {
+            let checked = async {
+                let image: ImageLocation = image?;
+                let digest = match image.digest()? {
+                    Some(digest) => digest,
+                    None => open(stores, &image).await?.outer_digest().clone(),
+                };
+                image_signatures::verify(stores, policies, &image, &digest).await
+            };
+            (name, checked.await)
+        }
+    });
+    let mut checks = futures::stream::iter(checks).buffered(AT_ONCE);
+    let mut errors = Vec::new();
+    while let Some((name, checked)) = checks.next().await {
+        match checked {
+            Ok(signed) if signed.is_empty() && name == "release" => errors.push(anyhow!(
+                "release: no policy of --policy is about {location}: its scopes leave it out"
+            )),
+            Ok(signed) => {
+                for image in signed {
+                    let SignedImage {
+                        policy, reference, ..
+                    } = image;
+                    print(format!(
+                        "{name} signed as {reference} by ClusterImagePolicy {policy}\n"
+                    ))?;
+                }
+            }
+            Err(error) => errors.push(error.context(name)),
+        }
+    }
+    if errors.is_empty() {
+        return Ok(());
+    }
+    Err(Several::new(errors).into())
 }
 
 /// Opens every image of a release, which checks the digests of its manifest and configuration.

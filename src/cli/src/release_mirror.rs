@@ -1,6 +1,6 @@
 //! `slipway release mirror`: a release and all of its images into one repository.
 //!
-//! Each image keeps its digest, and lists stay whole. An image whose tag names it already is not
+//! Each image keeps its digest, lists stay whole, and signatures beside images come along. An image whose tag names it already is not
 //! copied again, so that a mirror that was interrupted goes on where it ended.
 
 use std::path::PathBuf;
@@ -11,12 +11,15 @@ use base64::prelude::BASE64_STANDARD;
 use clap::{Args, ValueEnum};
 use futures::StreamExt as _;
 use images::copy::{ImageCopy, copy};
-use images::{ImageLocation, Stores};
+use images::{ImageLocation, Stores, attached};
+use jiff::Timestamp;
 use release::ImageDigest;
 use serde_json::{Value, json};
+use signatures::sigstore::{PulledImage, SigstorePolicy, demanding};
 
 use crate::access::AccessArgs;
 use crate::failure::{Several, Usage};
+use crate::image_signatures;
 use crate::output::{print, write};
 use crate::payload;
 
@@ -74,10 +77,10 @@ pub enum MirrorObjects {
 /// One image and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct MirrorStep {
+    /// The image's name in the release.
+    name: String,
     from: ImageLocation,
     to: ImageLocation,
-    /// Whether it is there only for some images: an attached signature.
-    is_optional: bool,
 }
 
 pub(crate) async fn run(arguments: MirrorArgs) -> anyhow::Result<()> {
@@ -95,25 +98,29 @@ pub(crate) async fn run(arguments: MirrorArgs) -> anyhow::Result<()> {
     let prefix = tag(&format!("{version}-{architecture}"));
     let target: ImageLocation = format!("{repository}:{prefix}").parse()?;
     let mut steps = vec![MirrorStep {
+        name: "release".to_owned(),
         from: arguments.image.with_digest(digest),
         to: target.clone(),
-        is_optional: false,
     }];
     for (name, component) in &release.payload.references.tags {
         steps.push(MirrorStep {
+            name: name.clone(),
             from: component_image(name, &component.from)?,
             to: format!("{repository}:{}", tag(&format!("{prefix}-{name}"))).parse()?,
-            is_optional: false,
         });
     }
-    steps.extend(attached(&steps, &repository));
     if arguments.dry_run {
-        for step in steps.iter().filter(|step| !step.is_optional) {
+        for step in &steps {
             print(format!("{} -> {}\n", step.from, step.to))?;
         }
         return Ok(());
     }
-    carry_out(&stores, &steps).await?;
+    let manifests = &release.payload.manifests;
+    let policies = manifests
+        .iter()
+        .filter_map(|one| image_signatures::policy(one).transpose());
+    let policies = policies.collect::<anyhow::Result<Vec<_>>>()?;
+    carry_out(&stores, &steps, &policies).await?;
     let mut text = format!(
         "\nSuccess\nUpdate image:  {}\nMirror prefix: {repository}:{prefix}\n",
         target
@@ -146,36 +153,79 @@ pub(crate) async fn run(arguments: MirrorArgs) -> anyhow::Result<()> {
     print(text)
 }
 
-/// Copies all; each failure has a line, and does not keep others from being copied.
-async fn carry_out(stores: &Stores, steps: &[MirrorStep]) -> anyhow::Result<()> {
+/// Copies all; each failure has a line, and does not keep others from being copied. An image whose
+/// signature is missing is one: nodes that follow the release's policy would not pull it.
+async fn carry_out(
+    stores: &Stores,
+    steps: &[MirrorStep],
+    policies: &[SigstorePolicy],
+) -> anyhow::Result<()> {
     let copies = futures::stream::iter(steps).map(|step| async move {
         let copied = copy(stores, &step.from, &step.to).await;
-        (step, copied)
+        let copied = match copied {
+            Ok(copied) => copied,
+            Err(error) => return (step, Err(error)),
+        };
+        for digest in [&copied.digest].into_iter().chain(&copied.images) {
+            if let Err(error) = attached::copy(stores, &step.from, &step.to, digest).await {
+                return (step, Err(error));
+            }
+        }
+        (step, Ok(copied))
     });
     let mut copies = copies.buffer_unordered(AT_ONCE);
-    let mut errors = Vec::new();
+    let (mut errors, mut failed) = (Vec::new(), 0);
     while let Some((step, copied)) = copies.next().await {
         match copied {
-            Ok(ImageCopy { digest, was_there }) => {
+            Ok(ImageCopy {
+                digest, was_there, ..
+            }) => {
                 let done = if was_there { "there already" } else { "copied" };
                 print(format!("{} {digest} {done}\n", step.to))?;
+                errors.extend(unsigned(stores, step, &digest, policies).await);
             }
-            Err(images::Error::Missing { .. }) if step.is_optional => {}
-            Err(error) => errors.push(
-                anyhow::Error::new(error)
-                    .context(format!("cannot copy {} to {}", step.from, step.to)),
-            ),
+            Err(error) => {
+                failed += 1;
+                errors.push(
+                    anyhow::Error::new(error)
+                        .context(format!("cannot copy {} to {}", step.from, step.to)),
+                );
+            }
         }
     }
     if errors.is_empty() {
         return Ok(());
     }
-    let count = errors.len();
-    errors.push(anyhow!(
-        "{count} of {} images are not mirrored; the same command goes on with them",
-        steps.iter().filter(|step| !step.is_optional).count()
-    ));
+    if failed > 0 {
+        errors.push(anyhow!(
+            "{failed} of {} images are not mirrored; the same command goes on with them",
+            steps.len()
+        ));
+    }
     Err(Several::new(errors).into())
+}
+
+/// Why nodes that follow the release's own policies would not pull an image from the mirror.
+async fn unsigned(
+    stores: &Stores,
+    step: &MirrorStep,
+    digest: &ImageDigest,
+    policies: &[SigstorePolicy],
+) -> Option<anyhow::Error> {
+    let name = step.from.pull_spec(digest)?.to_string();
+    let places = [step.to.clone()];
+    let pulled = PulledImage {
+        name: &name,
+        digest,
+        places: &places,
+    };
+    for policy in demanding(policies, &name) {
+        if let Err(why) = pulled.verify(stores, policy, Timestamp::now()).await {
+            let context = format!("nodes will not pull {} from the mirror", step.name);
+            return Some(anyhow::Error::new(why).context(context));
+        }
+    }
+    None
 }
 
 /// The image of a component, as the release names it. A release may come from a stranger, so that
@@ -214,24 +264,6 @@ fn repository(to: &ImageLocation) -> anyhow::Result<String> {
         reference.registry(),
         reference.repository()
     ))
-}
-
-/// Attached sigstore signatures, which clusters look for beside an image: by a tag of its digest.
-fn attached(steps: &[MirrorStep], repository: &str) -> Vec<MirrorStep> {
-    let of = |step: &MirrorStep| {
-        let digest = step.from.digest().ok().flatten()?;
-        let ImageLocation::Registry(reference) = &step.from else {
-            return None;
-        };
-        let (registry, name) = (reference.registry(), reference.repository());
-        let tag = format!("sha256-{}.sig", digest.hex());
-        Some(MirrorStep {
-            from: format!("{registry}/{name}:{tag}").parse().ok()?,
-            to: format!("{repository}:{tag}").parse().ok()?,
-            is_optional: true,
-        })
-    };
-    steps.iter().filter_map(of).collect()
 }
 
 /// Repositories that the release's images come from, sorted.
@@ -375,31 +407,6 @@ mod tests {
         }
         let error = image("quay.example/ETCD").unwrap_err();
         assert_eq!(error, "image-references, tag etcd");
-    }
-
-    #[test]
-    fn attached_signatures_are_looked_for_by_digest() {
-        let hex = "0".repeat(64);
-        let step = |from: &str| MirrorStep {
-            from: location(from),
-            to: location("mirror.example/ocp:4.18.9-x86_64-etcd"),
-            is_optional: false,
-        };
-        let steps = [
-            step(&format!("quay.example/etcd@sha256:{hex}")),
-            step("quay.example/x:1"),
-        ];
-        let found = attached(&steps, "mirror.example/ocp");
-        assert_eq!(found.len(), 1);
-        assert_eq!(
-            found[0].from,
-            location(&format!("quay.example/etcd:sha256-{hex}.sig"))
-        );
-        assert_eq!(
-            found[0].to,
-            location(&format!("mirror.example/ocp:sha256-{hex}.sig"))
-        );
-        assert!(found[0].is_optional);
     }
 
     #[test]

@@ -7,7 +7,7 @@ mod inputs;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::{Context as _, anyhow, bail};
 use clap::Args;
 use images::draft::Built;
 use images::image::Platform;
@@ -16,19 +16,23 @@ use images::{Draft, Image, ImageLocation, Stores, Tree};
 use jiff::Timestamp;
 use release::assembly::{Assembly, BASE, ReleaseRequest, assemble};
 use release::claim::{Claim, ClaimForm};
+use release::image_policy::{self, ImageKey};
 use release::payload::Files;
 use release::references::annotation::FROM_RELEASE;
 use release::verification::{self, SignatureTrust};
 use release::{
     BASE_LABEL, Manifest, Metadata, RELEASE_LABEL, RELEASE_MANIFESTS, Version, component_versions,
-    os_streams,
+    os_streams, scope,
 };
+use signatures::sigstore::SigstoreSigner;
+use signatures::sigstore::key::VerifyingKey;
 
 use self::inputs::Inputs;
 use crate::access::{AccessArgs, open};
-use crate::failure::Several;
+use crate::failure::{Several, Usage};
+use crate::image_signatures::{self, SigningArgs};
 use crate::output::{print, warn};
-use crate::release_extract;
+use crate::{release_extract, release_sign};
 
 /// Modes of the directory and the files of a release, as `oc` gives them.
 const DIRECTORY_MODE: u32 = 0o777;
@@ -84,6 +88,15 @@ pub struct NewArgs {
     /// Where clusters find signatures: https://…, http://… or file://…
     #[arg(long, value_name = "ADDRESS", requires = "verification_key")]
     pub verification_store: Vec<String>,
+    /// Public key of cosign that must have signed images: becomes ClusterImagePolicy openshift
+    #[arg(long, value_name = "FILE")]
+    pub verification_sigstore_key: Option<PathBuf>,
+    /// Registry, repository or image that it must have signed [default: repository of --to-image]
+    #[arg(long, value_name = "SCOPE", requires = "verification_sigstore_key")]
+    pub verification_scope: Vec<String>,
+    /// Sigstore.
+    #[command(flatten)]
+    pub signing: SigningArgs,
     /// Where images of layout directories are published: each is named REPOSITORY/NAME, by its name
     /// in the directory and its digest
     #[arg(long, value_name = "REPOSITORY")]
@@ -113,6 +126,7 @@ pub struct NewArgs {
 
 pub(crate) async fn run(arguments: NewArgs) -> anyhow::Result<()> {
     let stores = arguments.access.stores()?;
+    let signer = signer(&arguments)?;
     let inputs = inputs::read(&stores, &arguments).await?;
     let (assembly, is_unchanged) = assembly(&arguments, &inputs)?;
     let version = assembly.references.name.clone();
@@ -144,6 +158,11 @@ pub(crate) async fn run(arguments: NewArgs) -> anyhow::Result<()> {
             };
             release_extract::write_file(file, &claim.print(ClaimForm::OpenPgp))?;
         }
+        if let Some(signer) = signer {
+            let named = (&*location.to_string(), release_sign::CREATOR);
+            let digests = [digest.clone()];
+            image_signatures::sign(&stores, &signer, location, &digests, named).await?;
+        }
     }
     print(format!("{digest} {version} {shown_created}\n"))
 }
@@ -160,6 +179,12 @@ fn assembly(arguments: &NewArgs, inputs: &Inputs) -> anyhow::Result<(Assembly, b
         // No operator brings it: the release was made with the options that ask for it.
         let taken = SignatureTrust::of(&release.payload.manifests).transpose();
         request.verification = taken.with_context(|| format!("image {}", release.image.name()))?;
+        assembly = assemble(&request).map_err(Several::new)?;
+    }
+    let policy = release.files.get(image_policy::FILE);
+    if policy.is_some() && !assembly.files.contains_key(image_policy::FILE) {
+        // No operator brings it, either.
+        request.image_policy = policy.cloned();
         assembly = assemble(&request).map_err(Several::new)?;
     }
     if has_streams(&release.files) && !has_streams(&assembly.files) {
@@ -226,6 +251,7 @@ fn request(arguments: &NewArgs, inputs: &Inputs) -> anyhow::Result<ReleaseReques
         include: arguments.include.iter().cloned().collect(),
         component_versions: components.context("--component-versions")?,
         verification: asked_verification(arguments)?,
+        image_policy: asked_policy(arguments)?,
         allow_missing_images: arguments.allow_missing_images,
         os_streams: arguments.os_streams,
     })
@@ -261,6 +287,53 @@ fn asked_verification(arguments: &NewArgs) -> anyhow::Result<Option<SignatureTru
         keyrings,
         stores: stores.collect(),
     }))
+}
+
+/// The policy of the public key, which has to be one that clusters can use.
+fn asked_policy(arguments: &NewArgs) -> anyhow::Result<Option<Vec<u8>>> {
+    let Some(path) = &arguments.verification_sigstore_key else {
+        return Ok(None);
+    };
+    let shown = path.display();
+    let key = std::fs::read(path).with_context(|| format!("cannot read {shown}"))?;
+    VerifyingKey::of_pem(&key).with_context(|| format!("key {shown}"))?;
+    let repository = match &arguments.to_image {
+        Some(location @ ImageLocation::Registry(_)) => {
+            Some(scope::repository(&location.to_string()).to_owned())
+        }
+        Some(ImageLocation::Layout { .. }) | None => None,
+    };
+    let mut scopes = arguments.verification_scope.clone();
+    if scopes.is_empty() {
+        scopes.extend(repository);
+    }
+    if scopes.is_empty() {
+        bail!(Usage(
+            "--verification-sigstore-key: --verification-scope names no images, and --to-image no \
+             repository of a registry"
+                .to_owned()
+        ));
+    }
+    if let Some(scope) = scopes.iter().find(|scope| scope.is_empty()) {
+        bail!(Usage(format!(
+            "--verification-scope: {scope:?} is no scope"
+        )));
+    }
+    Ok(Some(ImageKey { key, scopes }.print()))
+}
+
+/// The key that signs the release once it is put there.
+fn signer(arguments: &NewArgs) -> anyhow::Result<Option<SigstoreSigner>> {
+    let signer = arguments.signing.signer()?;
+    let is_in_registry = matches!(arguments.to_image, Some(ImageLocation::Registry(_)));
+    if signer.is_some() && !is_in_registry {
+        bail!(Usage(
+            "--sigstore-key: a signature lies beside an image, and --to-image names none in a \
+             registry"
+                .to_owned()
+        ));
+    }
+    Ok(signer)
 }
 
 /// When the image was made: as requested, or when the newest of what it is made of was.

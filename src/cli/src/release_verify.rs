@@ -7,22 +7,28 @@ use clap::Args;
 use images::ImageLocation;
 use jiff::Timestamp;
 use release::ImageDigest;
+use signatures::sigstore::SignedImage;
 use signatures::{Keyring, store, verify};
 
 use crate::access::{AccessArgs, open};
+use crate::image_signatures;
 use crate::output::{print, warn};
 
 /// `slipway release verify`.
 #[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("by").required(true).multiple(true).args(["key", "policy"]))]
 pub struct VerifyArgs {
     /// Release image
     pub image: ImageLocation,
     /// OpenPGP public keys; each file is a keyring, and each keyring needs a signature
-    #[arg(long, value_name = "FILE", required = true)]
+    #[arg(long, value_name = "FILE", requires = "store")]
     pub key: Vec<PathBuf>,
-    /// Directory of signatures
-    #[arg(long, value_name = "DIRECTORY")]
-    pub store: PathBuf,
+    /// Directory of OpenPGP signatures
+    #[arg(long, value_name = "DIRECTORY", requires = "key")]
+    pub store: Option<PathBuf>,
+    /// ClusterImagePolicy, in YAML or JSON, that signatures beside the image have to fulfil
+    #[arg(long, value_name = "FILE")]
+    pub policy: Vec<PathBuf>,
     /// Name that the image must be signed under [default: any]
     #[arg(long, value_name = "NAME")]
     pub reference: Option<String>,
@@ -37,9 +43,44 @@ pub(crate) async fn run(arguments: VerifyArgs) -> anyhow::Result<()> {
         keyrings.push(keyring(path)?);
     }
     let digest = digest(&arguments).await?;
-    let signatures = store::read(&arguments.store, &digest)?;
+    let policies = image_signatures::policies(&arguments.policy)?;
+    if let Some(store) = &arguments.store {
+        openpgp(&arguments, &digest, &keyrings, store)?;
+    }
+    if policies.is_empty() {
+        return Ok(());
+    }
+    let stores = arguments.access.stores()?;
+    let signed = image_signatures::verify(&stores, &policies, &arguments.image, &digest).await?;
+    if signed.is_empty() {
+        return Err(anyhow!(
+            "no policy of --policy is about {}: its scopes leave it out",
+            arguments.image
+        ));
+    }
+    for image in signed {
+        let SignedImage {
+            policy,
+            place,
+            reference,
+        } = image;
+        print(format!(
+            "{digest} signed as {reference} by ClusterImagePolicy {policy}: {place}\n"
+        ))?;
+    }
+    Ok(())
+}
+
+/// Holds the signatures of a directory against the image.
+fn openpgp(
+    arguments: &VerifyArgs,
+    digest: &ImageDigest,
+    keyrings: &[Keyring],
+    store: &Path,
+) -> anyhow::Result<()> {
+    let signatures = store::read(store, digest)?;
     let reference = arguments.reference.as_deref();
-    match verify(&digest, reference, &keyrings, &signatures, Timestamp::now()) {
+    match verify(digest, reference, keyrings, &signatures, Timestamp::now()) {
         Ok(verified) => {
             for (keyring, fingerprint, claim) in verified.by {
                 let reference = claim.reference;

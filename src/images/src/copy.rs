@@ -13,6 +13,8 @@ use crate::store::Stores;
 pub struct ImageCopy {
     /// Digest of the image, or of the list.
     pub digest: ImageDigest,
+    /// Digests of the images of a list.
+    pub images: Vec<ImageDigest>,
     /// Whether nothing was to be done: the place names the same image already.
     pub was_there: bool,
 }
@@ -29,6 +31,13 @@ pub async fn copy(
 ) -> Result<ImageCopy, Error> {
     let bytes = stores.manifest(from).await?;
     let digest = ImageDigest::of(&bytes);
+    let mut images = Vec::new();
+    if is_list(from, &bytes)? {
+        let index: ImageIndex = parse(from, "manifest", &bytes)?;
+        for descriptor in index.manifests() {
+            images.push(digest_of(from, descriptor)?);
+        }
+    }
     let there = match stores.digest(to).await {
         Ok(there) => Some(there),
         // Registries refuse to say of a repository that is not made yet whether it is there. One
@@ -37,16 +46,17 @@ pub async fn copy(
         Err(error) => return Err(error),
     };
     if there.as_ref() == Some(&digest) {
-        let was_there = true;
-        return Ok(ImageCopy { digest, was_there });
+        return Ok(ImageCopy {
+            digest,
+            images,
+            was_there: true,
+        });
     }
     let from = from.with_digest(&digest);
     let document: Value = parse(&from, "manifest", &bytes)?;
     if is_list(&from, &bytes)? {
-        let index: ImageIndex = parse(&from, "manifest", &bytes)?;
-        for descriptor in index.manifests() {
-            let child = digest_of(&from, descriptor)?;
-            let (from, to) = (from.with_digest(&child), to.with_digest(&child));
+        for child in &images {
+            let (from, to) = (from.with_digest(child), to.with_digest(child));
             let bytes = stores.manifest(&from).await?;
             put(stores, &from, &bytes, &to).await?;
         }
@@ -57,6 +67,7 @@ pub async fn copy(
     }
     Ok(ImageCopy {
         digest,
+        images,
         was_there: false,
     })
 }

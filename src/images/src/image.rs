@@ -45,6 +45,8 @@ pub struct List {
     pub digest: ImageDigest,
     /// What it has images for.
     pub platforms: Vec<Platform>,
+    /// Its images, in the same order.
+    pub images: Vec<ImageDigest>,
 }
 
 /// An image, of which the manifest and the configuration are read.
@@ -111,9 +113,12 @@ impl Image {
                 }
             })?;
             let digest = digest_of(location, descriptor)?;
+            let images = listed.iter();
+            let images = images.map(|(_, descriptor)| digest_of(location, descriptor));
             list = Some(List {
                 digest: ImageDigest::of(&bytes),
                 platforms: listed.iter().map(|(of, _)| of.clone()).collect(),
+                images: images.collect::<Result<_, _>>()?,
             });
             bytes = stores.manifest(&location.with_digest(&digest)).await?;
         }

@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::component_versions::ComponentVersions;
 use crate::digest::ImageDigest;
+use crate::image_policy;
 use crate::manifest::Manifest;
 use crate::metadata::Metadata;
 use crate::order::{fault_of_name, is_manifest_file, name_in_release, numbered};
@@ -42,6 +43,8 @@ pub struct ReleaseRequest {
     pub component_versions: ComponentVersions,
     /// Whose signatures clusters ask for; none leaves that to the operators' manifests.
     pub verification: Option<SignatureTrust>,
+    /// The file of the ClusterImagePolicy `openshift`; none leaves that to the operators' manifests.
+    pub image_policy: Option<Vec<u8>>,
     /// Whether placeholders of images that are missing stay.
     pub allow_missing_images: bool,
     /// Whether the release names the streams of OS images that labels of its images name.
@@ -143,6 +146,10 @@ pub fn assemble(request: &ReleaseRequest) -> Result<Assembly, Vec<AssemblyProble
             Ok(bytes) => made.add(verification::FILE, bytes, source, &mut problems),
             Err(error) => problems.push(source.problem(Fault::SignatureTrust(error))),
         }
+    }
+    if let Some(policy) = &request.image_policy {
+        let source = ManifestSource::file(image_policy::FILE);
+        made.add(image_policy::FILE, policy.clone(), source, &mut problems);
     }
     if made.files.is_empty() && problems.is_empty() {
         problems.push(ManifestSource::default().problem(Fault::NoOperator));

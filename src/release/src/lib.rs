@@ -25,7 +25,8 @@
 //! - [`assembly`]: the files of a release image, made
 //! - [`claim`]: what a signature of an image says
 //! - [`update_graph`]: which releases there are, and which updates lead from one to another
-//! - [`verification`]: whose signatures a cluster asks for
+//! - [`verification`], [`image_policy`]: whose signatures a cluster asks for, by OpenPGP and beside
+//!   images
 
 pub mod assembly;
 pub mod capability;
@@ -33,6 +34,7 @@ pub mod claim;
 pub mod component_versions;
 pub mod digest;
 pub mod graph;
+pub mod image_policy;
 pub mod inclusion;
 pub mod inventory;
 mod json;

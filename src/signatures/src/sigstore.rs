@@ -5,6 +5,7 @@
 //! - [`signer`]: a secret key, as cosign keeps it
 //! - [`policy`]: what a ClusterImagePolicy demands, with its keys read
 //! - [`verify`](mod@verify): whether signatures suffice for an image
+//! - [`beside`]: signatures beside an image in its registries
 //! - `certificate`: whose key a certificate has; `log_entry`: what a transparency log has promised
 //! - `identity`: whether an image may bear the name that was signed
 //!
@@ -12,6 +13,7 @@
 //! `sigstoreSigned`; cosign's signature specification.
 
 pub mod attached;
+pub mod beside;
 mod certificate;
 mod identity;
 pub mod key;
@@ -21,7 +23,8 @@ pub mod signer;
 pub mod verify;
 
 pub use attached::AttachedSignature;
-pub use policy::SigstorePolicy;
+pub use beside::{PulledImage, SignedImage, UnsignedImage};
+pub use policy::{SigstorePolicy, demanding};
 pub use signer::SigstoreSigner;
 pub use verify::{SigstoreFault, verify};
 

@@ -93,7 +93,7 @@ fn one(
 }
 
 /// An error with its causes; one that is in the text already is passed over.
-fn whole(error: &dyn std::error::Error) -> String {
+pub(crate) fn whole(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {

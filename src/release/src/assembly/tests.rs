@@ -59,6 +59,7 @@ fn request(images: impl IntoIterator<Item = (&'static str, ComponentImage)>) -> 
         component_versions: ComponentVersions::new(),
         verification: None,
         allow_missing_images: false,
+        image_policy: None,
         os_streams: false,
     }
 }

@@ -3,6 +3,8 @@
 use api::config::ClusterImagePolicy;
 use api::config::image_policy::{FulcioTrust, PkiTrust, PublicKey};
 
+use release::scope::has_image;
+
 use super::certificate::{Authority, Person};
 use super::identity::{IdentityError, NameMatch};
 use super::key::{KeyError, VerifyingKey};
@@ -11,6 +13,7 @@ use super::key::{KeyError, VerifyingKey};
 #[derive(Clone, Debug)]
 pub struct SigstorePolicy {
     name: String,
+    scopes: Vec<String>,
     pub(super) trust: Trust,
     pub(super) names: NameMatch,
 }
@@ -99,7 +102,13 @@ impl SigstorePolicy {
         let trust = trust.map_err(invalid)?;
         let names = NameMatch::of(policy.spec.policy.signed_identity.as_ref())
             .map_err(|error| invalid(("signedIdentity", PolicyFault::Identity(error))))?;
-        Ok(Self { name, trust, names })
+        let scopes = policy.spec.scopes.clone();
+        Ok(Self {
+            name,
+            scopes,
+            trust,
+            names,
+        })
     }
 
     pub fn name(&self) -> &str {
@@ -132,6 +141,20 @@ impl SigstorePolicy {
             Trust::Certified { person: of, .. } => format!("by {}", person(of)),
         }
     }
+}
+
+/// The policies that are about an image: those with the longest scope that has it. All of them hold,
+/// and no other: so does a container runtime.
+///
+/// Source: `containers-policy.json(5)`, scopes.
+pub fn demanding<'a>(policies: &'a [SigstorePolicy], image: &str) -> Vec<&'a SigstorePolicy> {
+    let longest_of = |policy: &SigstorePolicy| {
+        let having = policy.scopes.iter().filter(|scope| has_image(scope, image));
+        having.map(String::len).max()
+    };
+    let longest = policies.iter().filter_map(longest_of).max();
+    let is_about = |policy: &&SigstorePolicy| longest.is_some() && longest_of(policy) == longest;
+    policies.iter().filter(is_about).collect()
 }
 
 /// The first digits of a fingerprint: enough to tell keys apart.

@@ -13,6 +13,7 @@ use x509_cert::der::asn1::{AnyRef, BitStringRef, ObjectIdentifier};
 use x509_cert::spki::{AlgorithmIdentifierRef, SubjectPublicKeyInfoRef};
 
 use super::attached::AttachedSignature;
+use super::key::VerifyingKey;
 
 /// Kinds of PEM that hold such a key: by cosign since 2.0, and before.
 const KINDS: [&str; 2] = [
@@ -138,6 +139,21 @@ impl SigstoreSigner {
         let signature = self.pair.sign(&SystemRandom::new(), bytes);
         let signature = signature.map_err(|_| SecretKeyError::Random)?;
         Ok(signature.as_ref().to_vec())
+    }
+
+    /// Whether this key has made a signature.
+    pub fn has_made(&self, attached: &AttachedSignature) -> bool {
+        let signature = BASE64_STANDARD.decode(&attached.signature);
+        let key = VerifyingKey::of_der(&self.public);
+        match (key, signature) {
+            (Ok(key), Ok(signature)) => key.has_signed(&attached.payload, &signature),
+            _ => false,
+        }
+    }
+
+    /// What people tell its public key by.
+    pub fn fingerprint(&self) -> String {
+        release::ImageDigest::of(&self.public).hex().to_owned()
     }
 
     /// The public key, as PEM.

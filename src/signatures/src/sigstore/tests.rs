@@ -18,7 +18,7 @@ use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair};
 use serde_json::{Value, json};
 
 use super::attached::AttachedSignature;
-use super::policy::SigstorePolicy;
+use super::policy::{SigstorePolicy, demanding};
 use super::signer::SigstoreSigner;
 use super::verify;
 
@@ -268,6 +268,34 @@ fn key_file_is_read_by_its_password() {
         parse(no_key, "a").unwrap_err(),
         "it is no ECDSA key on curve P-256"
     );
+}
+
+#[test]
+fn policies_of_the_longest_scope_are_about_an_image() {
+    let key = signer().public_key();
+    let policy = |name: &str, scopes: &[&str]| {
+        let mut policy = by_key(&key, None);
+        policy.metadata.name = Some(name.to_owned());
+        policy.spec.scopes = scopes.iter().map(|scope| (*scope).to_owned()).collect();
+        parsed(&policy)
+    };
+    let policies = [
+        policy("all", &["*.io", "q.io"]),
+        policy("one", &["q.io/a", "q.io/b"]),
+        policy("other", &["q.io/a"]),
+        policy("image", &["q.io/a:1"]),
+    ];
+    let of = |image: &str| {
+        let names = demanding(&policies, image).into_iter();
+        names.map(SigstorePolicy::name).collect::<Vec<_>>()
+    };
+    let digest = digest();
+    assert_eq!(of(&format!("q.io/a@{digest}")), ["one", "other"]);
+    assert_eq!(of(&format!("q.io/b/c@{digest}")), ["one"]);
+    assert_eq!(of("q.io/a:1"), ["image"]);
+    assert_eq!(of("q.io/x:1"), ["all"]);
+    assert_eq!(of("n.org/x:1"), [""; 0]);
+    assert!(demanding(&[], "q.io/a:1").is_empty());
 }
 
 #[test]

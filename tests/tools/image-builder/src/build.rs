@@ -508,6 +508,7 @@ mod tests {
             component_versions: BTreeMap::new(),
             verification: None,
             allow_missing_images: false,
+            image_policy: None,
             os_streams: false,
         });
         let payload = Payload::parse(&assembly.unwrap().files).unwrap();
