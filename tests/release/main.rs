@@ -4,6 +4,7 @@
 //! - `scene`: a registry, toy images in it, and the program
 //! - `round_trip`: a release is made, signed, verified, read and made again
 //! - `mirror`: a release is mirrored, goes on after a failure, and is compared
+//! - `sigstore`: signatures beside images, by skopeo and for skopeo
 //! - `bad_input`: what is wrong is named, and nothing is pushed
 
 #![expect(
@@ -17,4 +18,5 @@ mod bad_input;
 mod mirror;
 mod round_trip;
 mod scene;
+mod sigstore;
 mod upstream;

@@ -124,6 +124,16 @@ impl Scene {
         (output.code == 0).then(|| serde_json::from_str(&output.out).unwrap())
     }
 
+    /// The manifest of an image of the registry.
+    pub(crate) fn blob_of_manifest(&self, name: &str) -> serde_json::Value {
+        let mut skopeo = Command::new("skopeo");
+        skopeo.args(["inspect", "--raw", "--tls-verify=false"]);
+        skopeo.arg(format!("docker://{}", self.at(name)));
+        let output = run_to_end(&mut skopeo, self.directory.path());
+        assert_eq!(output.code, 0, "{output:?}");
+        serde_json::from_str(&output.out).unwrap()
+    }
+
     /// Where the registry keeps a blob.
     pub(crate) fn blob(&self, digest: &str) -> PathBuf {
         let hex = digest.strip_prefix("sha256:").unwrap();

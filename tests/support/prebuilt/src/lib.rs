@@ -6,7 +6,7 @@
 //!
 //! - `control_plane`: the programs of Kubernetes and etcd; `container_runtime`: containerd; `go`:
 //!   the modules that both are built from
-//! - `helm`: Helm, which installs charts
+//! - `helm`: Helm, which installs charts; `skopeo`: what copies images and checks their signatures
 //! - `cross`: the compiler for another processor
 //! - `tree`: the operating system of hosts
 //! - `cache`: folders under a digest of what they are made from
@@ -21,4 +21,5 @@ mod debian;
 mod go;
 pub mod helm;
 pub mod program;
+pub mod skopeo;
 pub mod tree;

@@ -191,7 +191,13 @@ pub(crate) fn unit(workspace: &Workspace, executables: &Executables) -> Job {
 }
 
 /// What the lab is made of.
-pub(crate) const PARTS: [&str; 4] = ["control-plane", "container-runtime", "helm", "tree"];
+pub(crate) const PARTS: [&str; 5] = [
+    "control-plane",
+    "container-runtime",
+    "helm",
+    "skopeo",
+    "tree",
+];
 
 /// Makes [`PARTS`] where they are missing, each beside the others and cargo.
 ///
@@ -200,7 +206,7 @@ pub(crate) const PARTS: [&str; 4] = ["control-plane", "container-runtime", "helm
 /// The cores that Go takes cannot be had.
 pub(crate) fn prebuilt(workspace: &Workspace) -> Result<Vec<Job>> {
     let job = |name: &'static str| {
-        let is_go = matches!(name, "control-plane" | "helm");
+        let is_go = matches!(name, "control-plane" | "helm" | "skopeo");
         // A second reservation would wait for the first, which is returned when its job ends.
         let cores = workspace.cores.as_ref();
         let cores = cores.filter(|_| name == "control-plane");

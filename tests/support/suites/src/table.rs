@@ -379,7 +379,7 @@ pub(crate) const SUITES: &[Suite] = &[
         executable: ("tests", "release"),
         threads: 3,
         programs: &["slipway"],
-        own: &["tests/release"],
+        own: &["tests/release", "tests/skopeo"],
         limit_mins: 5,
         ..SUITE
     },

@@ -7,9 +7,10 @@ use std::process::ExitCode;
 use prebuilt::container_runtime::ContainerRuntime;
 use prebuilt::control_plane::Programs;
 use prebuilt::tree::{BaseTree, Form};
-use prebuilt::{cross, helm};
+use prebuilt::{cross, helm, skopeo};
 
-const USAGE: &str = "usage: prebuilt control-plane | container-runtime | cross | helm | tree";
+const USAGE: &str =
+    "usage: prebuilt control-plane | container-runtime | cross | helm | skopeo | tree";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -18,6 +19,7 @@ fn main() -> ExitCode {
         ["container-runtime"] => ContainerRuntime::find().and_then(|it| it.versions()),
         ["cross"] => cross::find().map(|folder| format!("{}\n", folder.display())),
         ["helm"] => helm::find().and_then(|_| helm::version()),
+        ["skopeo"] => skopeo::find().and_then(|_| skopeo::version()),
         ["tree"] => BaseTree::find(Form::Plain).map(|tree| tree.packages + "\n"),
         _ => {
             // Nowhere is left to report that standard error is closed.
