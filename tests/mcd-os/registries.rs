@@ -1,8 +1,11 @@
 //! Pulls by the settings that come with the image.
 
+use api::config::ClusterImagePolicy;
+use generated::registries::RegistryFacts;
 use lab::registry::Registry;
 use lab::tree::Overlay;
 use node_update::plan::Bundle;
+use prebuilt::skopeo;
 use serde_json::json;
 use testbed::config::{Config, File};
 
@@ -187,6 +190,103 @@ fn a_policy_that_comes_with_the_image_may_refuse_it() {
         &os,
         &plan("a3", &os, [File::new(POLICY, accepting)]),
     );
+    holds_none(&env);
+}
+
+/// The policy and the registries' settings of a cluster whose ClusterImagePolicy asks for the
+/// signature of a key beside each image.
+fn signed_by(registry: &str, key: &str) -> [File; 2] {
+    use base64::Engine as _;
+    let key = base64::engine::general_purpose::STANDARD.encode(key);
+    let policy: ClusterImagePolicy = serde_json::from_value(json!({
+        "metadata": { "name": "openshift" },
+        "spec": {
+            "scopes": [registry],
+            "policy": { "rootOfTrust": {
+                "policyType": "PublicKey", "publicKey": { "keyData": key }
+            } }
+        }
+    }))
+    .unwrap();
+    let files = generated::registries::node_files(&RegistryFacts {
+        cluster_policies: vec![&policy],
+        ..RegistryFacts::default()
+    });
+    let files = files.unwrap();
+    let of = |path: &str| {
+        let file = files.iter().find(|file| file.path == path);
+        File::new(path, file.unwrap().text.clone())
+    };
+    let attachments = "/etc/containers/registries.d/sigstore-registries.yaml";
+    [of(POLICY), of(attachments)]
+}
+
+/// By the skopeo of today: that of the tree checks no signature in a pull, and is refused.
+#[test]
+#[ignore = "needs the lab"]
+fn an_os_is_pulled_if_a_signature_beside_it_is_by_the_policys_key() {
+    let folder = skopeo::folder().unwrap();
+    let env = Env::with(|spec, _| spec.bind(&folder, "skopeo")).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    std::fs::write(path("password"), "a password\n").unwrap();
+    let all = "default-docker: {use-sigstore-attachments: true}\n";
+    std::fs::create_dir(path("registries.d")).unwrap();
+    std::fs::write(path("registries.d/all.yaml"), all).unwrap();
+    let run = |words: &[&str]| {
+        let mut command = std::process::Command::new(folder.join(skopeo::PROGRAM));
+        let output = command.args(words).output().unwrap();
+        assert!(output.status.success(), "{words:?}: {output:?}");
+    };
+    let password = path("password");
+    for key in ["right", "wrong"] {
+        let prefix = path(key);
+        let generate = ["generate-sigstore-key", "--output-prefix", &prefix];
+        run(&[&generate[..], &["--passphrase-file", &password]].concat());
+    }
+    let sign = |key: &str, os: &str| {
+        let (image, _) = os.split_once('@').unwrap();
+        let (from, to) = (format!("docker://{os}"), format!("docker://{image}:signed"));
+        run(&[
+            "--insecure-policy",
+            "--registries.d",
+            &path("registries.d"),
+            "copy",
+            "--quiet",
+            "--src-tls-verify=false",
+            "--dest-tls-verify=false",
+            "--sign-by-sigstore-private-key",
+            &path(&format!("{key}.private")),
+            "--sign-passphrase-file",
+            &password,
+            &from,
+            &to,
+        ]);
+    };
+    let registry = location(&env.host_lab.registry);
+    let key = std::fs::read_to_string(path("right.pub")).unwrap();
+    let files = || signed_by(&registry, &key);
+    let os = env.push(&Overlay::version("signed")).unwrap();
+    sign("right", &os);
+    let reasons = fetch(&env, 3, &os, &plan("a1", &os, files())).reasons();
+    assert!(
+        reasons.contains("of this host checks none in a pull"),
+        "{reasons}"
+    );
+    let newer = "mount --bind /run/lab/skopeo/skopeo /usr/bin/skopeo";
+    env.host.run(["sh", "-c", newer]).unwrap();
+    fetch(&env, 0, &os, &plan("a2", &os, files()));
+    for (attempt, key) in [("a3", None), ("a4", Some("wrong"))] {
+        let os = env.push(&Overlay::version(attempt)).unwrap();
+        if let Some(key) = key {
+            sign(key, &os);
+        }
+        let reasons = fetch(&env, 3, &os, &plan(attempt, &os, files())).reasons();
+        assert!(
+            reasons.contains("the signature policy") && reasons.contains(&os),
+            "{reasons}"
+        );
+    }
     holds_none(&env);
 }
 

@@ -5,9 +5,6 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use api::config::{ClusterImagePolicy, ImageDigestMirrorSet};
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
-use generated::pools::PoolFacts;
 use generated::registries::{self, RegistryFacts};
 use prebuilt::skopeo;
 use serde_json::{Value, json};
@@ -120,30 +117,9 @@ impl SignedScene {
             cluster_policies: vec![&policy],
             ..RegistryFacts::default()
         };
-        let worker: PoolFacts = PoolFacts::read(
-            &serde_json::from_value(json!({
-                "metadata": { "name": "worker" },
-                "spec": {
-                    "machineConfigSelector": {
-                        "matchLabels": { "machineconfiguration.openshift.io/role": "worker" }
-                    },
-                    "nodeSelector": {}
-                }
-            }))
-            .unwrap(),
-        );
-        let configs = registries::plan(&facts, &[worker]).unwrap();
-        let files = configs[0]
-            .spec
-            .pointer("/config/storage/files")
-            .unwrap()
-            .clone();
-        for file in files.as_array().unwrap() {
-            let source = file.pointer("/contents/source").unwrap().as_str().unwrap();
-            let (_, encoded) = source.split_once("base64,").unwrap();
-            let path = file["path"].as_str().unwrap().trim_start_matches('/');
-            let text = BASE64_STANDARD.decode(encoded).unwrap();
-            self.scene.file(&format!("node/{path}"), text);
+        for file in registries::node_files(&facts).unwrap() {
+            let path = format!("node{}", file.path);
+            self.scene.file(&path, file.text);
         }
         [
             "--policy".to_owned(),

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 
-use api::config::Release;
+use api::config::{ClusterImagePolicy, Release};
 use release::inclusion::Cluster;
 use release::inventory::{self, Entry, Inventory, Loader, ManifestDirectory};
 use release::manifest::ObjectId;
@@ -17,6 +17,8 @@ use release::{
     METADATA_FILE, Manifest, Metadata, REFERENCES_FILE, References, Version, metadata, references,
 };
 use serde_json::Value;
+use signatures::sigstore::SigstorePolicy;
+use signatures::sigstore::policy::InvalidPolicy;
 
 use version_update::failure::Failure;
 
@@ -49,12 +51,12 @@ pub enum Error {
 /// Why a release says of no other one whether it is signed.
 #[derive(Debug, thiserror::Error)]
 pub enum TrustError {
-    /// It has no policy; maybe ones of another form, each with why it is none.
+    /// It has neither keyrings nor a policy of images.
     #[error(
         "verification is not possible: the running release has no ConfigMap with annotation {}",
-        [&[verification::ANNOTATION.to_owned()], .0.as_slice()].concat().join("; ")
+        verification::ANNOTATION
     )]
-    Find(Vec<String>),
+    Find,
     /// Its manifest is not as it was.
     #[error("{}", .0.message)]
     Read(Box<Failure>),
@@ -63,14 +65,29 @@ pub enum TrustError {
     Parse(String, verification::Error),
     #[error("{0}: {1} says nothing")]
     Empty(String, ObjectId),
+    /// A policy of images is none.
+    #[error("{why}; file {0}", why = chassis::report::Chain(.1))]
+    Form(String, serde_json::Error),
+    /// It cannot be used.
+    #[error("{why}; file {0}", why = chassis::report::Chain(.1))]
+    Policy(String, InvalidPolicy),
 }
 
 /// Threads that parse the files of a release. Nothing is applied meanwhile, and a small control
 /// plane has two cores.
 const PARSERS: usize = 2;
 
-/// Kind of objects that ask for signatures of another form.
-const SIGSTORE_POLICY: &str = "ClusterImagePolicy";
+/// Group and kind of policies of images.
+const IMAGE_POLICY: (&str, &str) = ("config.openshift.io", "ClusterImagePolicy");
+
+/// Whose signatures of releases count: each part that there is has to be content.
+#[derive(Clone, Debug)]
+pub struct ReleaseTrust {
+    /// By OpenPGP.
+    pub openpgp: Option<SignatureTrust>,
+    /// Beside images, by sigstore.
+    pub policies: Vec<SigstorePolicy>,
+}
 
 /// A release in a directory, without the objects: these are read when their turn comes.
 #[derive(Debug)]
@@ -221,30 +238,61 @@ impl ReleaseFiles {
     ///
     /// # Errors
     /// Why none can be verified.
-    pub fn trust(&self) -> Result<SignatureTrust, TrustError> {
+    pub fn trust(&self) -> Result<ReleaseTrust, TrustError> {
+        let trust = ReleaseTrust {
+            openpgp: self.openpgp()?,
+            policies: self.policies()?,
+        };
+        if trust.openpgp.is_none() && trust.policies.is_empty() {
+            return Err(TrustError::Find);
+        }
+        Ok(trust)
+    }
+
+    /// Its policies of images.
+    ///
+    /// # Errors
+    /// One cannot be used.
+    pub fn policies(&self) -> Result<Vec<SigstorePolicy>, TrustError> {
+        let entries = self.inventory.entries.iter();
+        let policies = entries.filter(|entry| {
+            let id = (entry.id.group.as_str(), entry.id.kind.as_str());
+            id == IMAGE_POLICY && !entry.is_deletion()
+        });
+        let policies = policies.map(|entry| {
+            let manifest = self.manifest(entry);
+            let manifest = manifest.map_err(|failure| TrustError::Read(Box::new(failure)))?;
+            let policy: ClusterImagePolicy = serde_json::from_value(manifest.object)
+                .map_err(|why| TrustError::Form(entry.file.clone(), why))?;
+            SigstorePolicy::parse(&policy)
+                .map_err(|why| TrustError::Policy(entry.file.clone(), why))
+        });
+        policies.collect()
+    }
+
+    /// Its images by name: its own, and those that it names.
+    pub fn images(&self) -> impl Iterator<Item = (&str, &str)> {
+        let own = ("release", self.values.release_image.as_str());
+        let images = self.values.images.iter();
+        let images = images.map(|(name, image)| (name.as_str(), image.as_str()));
+        [own].into_iter().chain(images)
+    }
+
+    /// Keyrings and stores of signatures.
+    fn openpgp(&self) -> Result<Option<SignatureTrust>, TrustError> {
         let entries = &self.inventory.entries;
         let is_one = |entry: &&Entry| {
             (entry.id.group.as_str(), entry.id.kind.as_str()) == ("", "ConfigMap")
                 && entry.annotations.contains_key(verification::ANNOTATION)
         };
         let Some(entry) = entries.iter().find(is_one) else {
-            let policies = entries
-                .iter()
-                .filter(|entry| entry.id.kind == SIGSTORE_POLICY)
-                .map(|entry| {
-                    format!(
-                        "{} of {} asks for sigstore signatures, which this version operator does \
-                         not verify",
-                        entry.id, entry.file
-                    )
-                });
-            return Err(TrustError::Find(policies.collect()));
+            return Ok(None);
         };
         let manifest = self.manifest(entry);
         let manifest = manifest.map_err(|failure| TrustError::Read(Box::new(failure)))?;
         let file = entry.file.clone();
         match SignatureTrust::of(&[manifest]) {
-            Some(Ok(trust)) => Ok(trust),
+            Some(Ok(trust)) => Ok(Some(trust)),
             Some(Err(why)) => Err(TrustError::Parse(file, why)),
             None => Err(TrustError::Empty(file, entry.id.clone())),
         }

@@ -156,6 +156,21 @@ fn is_complete(root: &Path) -> bool {
         && release.join(REFERENCES_FILE).is_file()
 }
 
+/// Credentials of a file; none where none is named.
+///
+/// # Errors
+/// It cannot be read, or holds none.
+pub(crate) fn read_credentials(file: Option<&Path>) -> Result<Credentials, RetrievalError> {
+    let Some(path) = file else {
+        return Ok(Credentials::default());
+    };
+    match std::fs::read(path) {
+        Ok(bytes) => Credentials::parse(&bytes)
+            .map_err(|error| RetrievalError::ParseCredentials(path.to_owned(), error)),
+        Err(error) => Err(RetrievalError::ReadCredentials(path.to_owned(), error)),
+    }
+}
+
 /// Pulls an image by its digest, and moves its manifests to `root` when all are there.
 async fn pull(
     image: &str,
@@ -164,17 +179,7 @@ async fn pull(
     directory: &Path,
     root: &Path,
 ) -> Result<(), RetrievalError> {
-    let credentials = match credentials {
-        None => Credentials::default(),
-        Some(path) => {
-            let path = path.to_owned();
-            match std::fs::read(&path) {
-                Ok(bytes) => Credentials::parse(&bytes)
-                    .map_err(|error| RetrievalError::ParseCredentials(path, error))?,
-                Err(error) => return Err(RetrievalError::ReadCredentials(path, error)),
-            }
-        }
-    };
+    let credentials = read_credentials(credentials)?;
     let location: ImageLocation = image.parse().map_err(RetrievalError::ParseLocation)?;
     let temporary = tempfile::tempdir_in(directory);
     let temporary =

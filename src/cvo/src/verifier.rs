@@ -17,13 +17,16 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use release::verification::SignatureTrust;
 use release::{ImageDigest, digest};
 use serde_json::Value;
+use signatures::sigstore::demanding;
 use signatures::verify::{Unverified, verify};
 use signatures::{Keyring, keyring, store};
 use version_update::signature_cache;
 use web::{WebClient, WebRequest};
 
+use crate::image_trust::{ImageTrust, ImageTrustError};
 use crate::outbound;
-use crate::payload::TrustError;
+use crate::payload::{ReleaseTrust, TrustError};
+use crate::retrieval::RetrievalSettings;
 use version_update::builder::ClusterProxy;
 
 /// Namespace of the `ConfigMap`s with signatures.
@@ -50,8 +53,10 @@ pub struct Verifier<'a> {
     pub proxy: &'a ClusterProxy,
     /// The cluster's authorities, as PEM.
     pub bundle: Option<&'a str>,
-    /// Keys and stores of the running release.
-    pub trust: &'a SignatureTrust,
+    /// Keys, stores and policies of the running release.
+    pub trust: &'a ReleaseTrust,
+    /// How images are pulled.
+    pub retrieval: &'a RetrievalSettings,
     /// The time, by which keys and signatures may have expired.
     pub now: Timestamp,
 }
@@ -69,6 +74,19 @@ pub enum VerifyError {
     FindDigest,
     #[error(transparent)]
     ParseDigest(digest::Error),
+    /// Nothing of the running release is about the image.
+    #[error(
+        "the running release has no ConfigMap with annotation {}, and none of its policies is about \
+         {image}: {}", release::verification::ANNOTATION, policies.join(", ")
+    )]
+    FindPolicy {
+        image: String,
+        /// The policies that there are.
+        policies: Vec<String>,
+    },
+    /// Signatures beside the image do not suffice, or are not known.
+    #[error(transparent)]
+    Beside(ImageTrustError),
     /// A keyring cannot be read.
     #[error("{0}")]
     ParseKeyring(String, #[source] keyring::Error),
@@ -114,7 +132,35 @@ impl Verifier<'_> {
     /// [`VerifyError`], but for its first two.
     pub async fn verify(&self, image: &str) -> Result<(), VerifyError> {
         let digest = digest_of(image)?;
-        let keyrings = self.trust.keyrings.iter();
+        let policies = demanding(&self.trust.policies, image);
+        match &self.trust.openpgp {
+            Some(trust) => self.verify_openpgp(&digest, trust).await?,
+            None if policies.is_empty() => {
+                let policies = self.trust.policies.iter();
+                return Err(VerifyError::FindPolicy {
+                    image: image.to_owned(),
+                    policies: policies.map(|policy| policy.name().to_owned()).collect(),
+                });
+            }
+            None => {}
+        }
+        if policies.is_empty() {
+            return Ok(());
+        }
+        let (proxy, bundle) = (self.proxy, self.bundle);
+        let trust = ImageTrust::read(self.access, proxy, bundle, self.retrieval, self.now);
+        let trust = trust.await.map_err(VerifyError::Beside)?;
+        let verified = trust.verify((image, &digest), &policies).await;
+        verified.map_err(VerifyError::Beside)
+    }
+
+    /// Holds signatures by OpenPGP against the image.
+    async fn verify_openpgp(
+        &self,
+        digest: &ImageDigest,
+        trust: &SignatureTrust,
+    ) -> Result<(), VerifyError> {
+        let keyrings = trust.keyrings.iter();
         let keyrings = keyrings.map(|(name, bytes)| {
             // As clients know it: by its key in the ConfigMap.
             let name = format!("verifier-public-key-{name}");
@@ -123,7 +169,7 @@ impl Verifier<'_> {
         });
         let keyrings = keyrings.collect::<Result<Vec<_>, _>>()?;
         let mut notes = Vec::new();
-        let mut found = match self.of_cluster(&digest).await {
+        let mut found = match self.of_cluster(digest).await {
             Ok(found) => found,
             Err(why) => {
                 notes.push(format!("ConfigMaps of {NAMESPACE}: {}", Chain(&why)));
@@ -131,21 +177,21 @@ impl Verifier<'_> {
             }
         };
         let count = found.len();
-        let outcome = verify(&digest, None, &keyrings, &found, self.now);
+        let outcome = verify(digest, None, &keyrings, &found, self.now);
         let Err(_) = outcome else {
             return Ok(());
         };
         notes.push(format!("ConfigMaps of {NAMESPACE}: {count} signatures"));
-        let places = self.places().await?;
-        let read = join_all(places.iter().map(|place| self.ask(place, &digest))).await;
+        let places = self.places(trust).await?;
+        let read = join_all(places.iter().map(|place| self.ask(place, digest))).await;
         for (place, (signatures, note)) in places.iter().zip(read) {
             let text = note.unwrap_or_else(|| format!("{} signatures", signatures.len()));
             notes.push(format!("store {}: {text}", place.address));
             found.extend(signatures);
         }
-        match verify(&digest, None, &keyrings, &found, self.now) {
+        match verify(digest, None, &keyrings, &found, self.now) {
             Ok(_) => {
-                if let Err(error) = self.keep(&digest, found.get(count..).unwrap_or(&[])).await {
+                if let Err(error) = self.keep(digest, found.get(count..).unwrap_or(&[])).await {
                     tracing::warn!(error = %Chain(&error), "cannot keep signatures in ConfigMap {CACHE}");
                 }
                 Ok(())
@@ -157,7 +203,7 @@ impl Verifier<'_> {
     /// Stores of the ClusterVersion; else those of the running release.
     ///
     /// The field is read from the object as it is served, because not every definition has it.
-    async fn places(&self) -> Result<Vec<Place>, VerifyError> {
+    async fn places(&self, trust: &SignatureTrust) -> Result<Vec<Place>, VerifyError> {
         let path = path::object::<ClusterVersion>(cluster_version::NAME);
         let object: Value = self
             .access
@@ -166,7 +212,7 @@ impl Verifier<'_> {
             .map_err(VerifyError::ReadStores)?;
         let stores = object.pointer("/spec/signatureStores");
         let Some(stores) = stores.filter(|stores| !stores.is_null()) else {
-            let stores = self.trust.stores.values();
+            let stores = trust.stores.values();
             let places = stores.map(|address| Place {
                 address: address.clone(),
                 authority: None,
@@ -309,6 +355,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::retrieval::RetrievalMethod;
 
     /// A store of the cluster has its own authority. Row 13 of
     /// `docs/reference/known-weaknesses.md`, "Version operator".
@@ -337,11 +384,22 @@ mod tests {
             access: &Access::of_client(client),
             proxy: &ClusterProxy::default(),
             bundle: Some("of the cluster"),
-            trust: &trust,
+            trust: &ReleaseTrust {
+                openpgp: None,
+                policies: Vec::new(),
+            },
+            retrieval: &RetrievalSettings {
+                directory: "/".into(),
+                method: RetrievalMethod::Pull {
+                    credentials: None,
+                    is_insecure: false,
+                },
+                limit: REQUEST,
+            },
             now: Timestamp::UNIX_EPOCH,
         };
         let reads = async {
-            let places = verifier.places().await.unwrap();
+            let places = verifier.places(&trust).await.unwrap();
             let places: Vec<(String, Option<String>)> = places
                 .into_iter()
                 .map(|place| (place.address, place.authority))

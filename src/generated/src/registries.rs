@@ -19,7 +19,7 @@ use api::operator::ImageContentSourcePolicy;
 
 use release::scope::{contains, repository};
 
-use crate::object::GeneratedConfig;
+use crate::object::{GeneratedConfig, GeneratedFile};
 use crate::pools::PoolFacts;
 
 use self::mirrors::MirrorTable;
@@ -99,14 +99,7 @@ pub fn plan(
     settings: &RegistryFacts<'_>,
     pools: &[PoolFacts],
 ) -> Result<Vec<GeneratedConfig>, Error> {
-    let default = api::config::RegistrySources::default();
-    let sources = settings
-        .image
-        .map_or(&default, |image| &image.spec.registry_sources);
-    let mirrors = MirrorTable::read(settings)?;
-    check(sources, &mirrors, &settings.payload)?;
-    let signatures = Signatures::read(&settings.cluster_policies, &settings.image_policies)?;
-    let files = files::files(sources, &mirrors, &signatures);
+    let files = node_files(settings)?;
     if files.is_empty() {
         return Ok(Vec::new());
     }
@@ -114,6 +107,21 @@ pub fn plan(
     Ok(built_in
         .map(|pool| GeneratedConfig::of_files(config_name(&pool.name), &pool.name, None, &files))
         .collect())
+}
+
+/// The files that nodes have by the settings; none where no setting needs one.
+///
+/// # Errors
+/// [`Error`].
+pub fn node_files(settings: &RegistryFacts<'_>) -> Result<Vec<GeneratedFile>, Error> {
+    let default = api::config::RegistrySources::default();
+    let sources = settings
+        .image
+        .map_or(&default, |image| &image.spec.registry_sources);
+    let mirrors = MirrorTable::read(settings)?;
+    check(sources, &mirrors, &settings.payload)?;
+    let signatures = Signatures::read(&settings.cluster_policies, &settings.image_policies)?;
+    Ok(files::files(sources, &mirrors, &signatures))
 }
 
 /// ImagePolicies that cannot be followed, and why: their images do not run in their namespaces.

@@ -14,6 +14,7 @@ use oci_client::{Client, Reference, RegistryOperation};
 use oci_spec::image::Descriptor;
 use release::ImageDigest;
 use release::payload::DigestMismatch;
+use release::scope::contains;
 use tokio::sync::Mutex;
 
 use crate::blob::{ArchiveFault, Blob, Writer};
@@ -31,12 +32,25 @@ const PATIENCE: Duration = Duration::from_mins(1);
 /// Tags that are requested at once. Registries may send fewer.
 const TAGS: usize = 1000;
 
+/// Proxies on the way to registries; each empty: none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ImageProxies {
+    /// For plain HTTP.
+    pub http: String,
+    pub https: String,
+    /// Hosts that are reached without, separated by commas.
+    pub none: String,
+}
+
 /// Clients by registry and credentials: the library keeps one set of credentials a registry, and
 /// namespaces have their own.
 pub(crate) struct Registries {
     credentials: Credentials,
     /// Whether plain HTTP and unknown certificates are taken.
     is_insecure: bool,
+    /// Registries and repositories of which they are taken in any case.
+    insecure_scopes: Vec<String>,
+    proxies: ImageProxies,
     /// Certificate authorities beside those of the system, as PEM.
     authorities: Vec<Vec<u8>>,
     /// How long a connection may take, and how long a registry may be silent.
@@ -52,6 +66,8 @@ impl Registries {
         Self {
             credentials,
             is_insecure,
+            insecure_scopes: Vec::new(),
+            proxies: ImageProxies::default(),
             authorities: Vec::new(),
             patience: PATIENCE,
             clients: Mutex::default(),
@@ -60,6 +76,14 @@ impl Registries {
 
     pub(crate) fn trust(&mut self, authority: Vec<u8>) {
         self.authorities.push(authority);
+    }
+
+    pub(crate) fn allow_insecure(&mut self, scopes: Vec<String>) {
+        self.insecure_scopes = scopes;
+    }
+
+    pub(crate) fn go_through(&mut self, proxies: ImageProxies) {
+        self.proxies = proxies;
     }
 
     pub(crate) fn set_patience(&mut self, patience: Duration) {
@@ -115,9 +139,16 @@ impl Registries {
         reference: &Reference,
         auth: &RegistryAuth,
     ) -> Result<Client, OciDistributionError> {
+        let repository = format!("{}/{}", reference.registry(), reference.repository());
+        let mut scopes = self.insecure_scopes.iter();
+        let is_insecure = self.is_insecure || scopes.any(|scope| contains(scope, &repository));
+        let filled = |text: &String| (!text.is_empty()).then(|| text.clone());
         let config = |protocol| ClientConfig {
             protocol,
-            accept_invalid_certificates: self.is_insecure,
+            accept_invalid_certificates: is_insecure,
+            http_proxy: filled(&self.proxies.http),
+            https_proxy: filled(&self.proxies.https),
+            no_proxy: filled(&self.proxies.none),
             connect_timeout: Some(self.patience),
             read_timeout: Some(self.patience),
             extra_root_certificates: self
@@ -131,7 +162,7 @@ impl Registries {
             ..ClientConfig::default()
         };
         let client = Client::try_from(config(ClientProtocol::Https))?;
-        if !self.is_insecure {
+        if !is_insecure {
             return Ok(client);
         }
         match client.auth(reference, auth, RegistryOperation::Pull).await {

@@ -15,6 +15,8 @@ use crate::layout::Layout;
 use crate::location::ImageLocation;
 use crate::registry::Registries;
 
+pub use crate::registry::ImageProxies;
+
 /// Access to images wherever they are.
 #[derive(Debug)]
 pub struct Stores {
@@ -40,6 +42,20 @@ impl Stores {
     #[must_use]
     pub fn trusting(mut self, authority: Vec<u8>) -> Self {
         self.registries.trust(authority);
+        self
+    }
+
+    /// Takes these registries and repositories without TLS or with an unknown certificate, too.
+    #[must_use]
+    pub fn insecure_at(mut self, scopes: Vec<String>) -> Self {
+        self.registries.allow_insecure(scopes);
+        self
+    }
+
+    /// Reaches registries through these proxies.
+    #[must_use]
+    pub fn through(mut self, proxies: ImageProxies) -> Self {
+        self.registries.go_through(proxies);
         self
     }
 

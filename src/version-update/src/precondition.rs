@@ -23,7 +23,55 @@ pub struct Finding {
 const ROLLBACK: &str = "ClusterVersionRollback";
 const GIANT_HOP: &str = "ClusterVersionGiantHop";
 const UPGRADEABLE: &str = "ClusterVersionUpgradeable";
+const SIGNATURES: &str = "ClusterVersionImageSignatures";
 const RECOMMENDED: &str = "ClusterVersionRecommendedUpdate";
+
+/// An image of a release whose policies ask for a signature that it lacks where nodes pull it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnsignedComponent {
+    /// Its name in the release.
+    pub name: String,
+    pub why: String,
+}
+
+/// Images that are named in full; of the others there are the names.
+const NAMED: usize = 3;
+
+/// What images without a signature mean: once the release's policies are applied, nodes do not pull
+/// them. None where all are signed.
+///
+/// Source: `docs/reference/cvo.md`, "Preconditions".
+pub fn unsigned(images: &[UnsignedComponent]) -> Option<Finding> {
+    if images.is_empty() {
+        return None;
+    }
+    let named = images.iter().take(NAMED);
+    let named: Vec<String> = named
+        .map(|image| format!("{}: {}", image.name, image.why))
+        .collect();
+    let others = images.iter().skip(NAMED).map(|image| image.name.as_str());
+    let others: Vec<&str> = others.collect();
+    let others = if others.is_empty() {
+        String::new()
+    } else {
+        format!("; and so of {}", others.join(", "))
+    };
+    let message = format!(
+        "The release's own ClusterImagePolicies ask for signatures, and nodes would not pull {} of \
+         its images: {}{others}. Mirror the release with its signatures, as slipway release mirror \
+         does.",
+        images.len(),
+        named.join("; "),
+    );
+    Some(blocking(SIGNATURES, "ImagesUnsigned", message))
+}
+
+/// A policy of the release, or what it takes to follow it, cannot be read: nothing is known of its
+/// images.
+pub fn unreadable_policy(why: &str) -> Finding {
+    let message = format!("Signatures of the release's images cannot be verified: {why}");
+    blocking(SIGNATURES, "PolicyUnreadable", message)
+}
 
 /// All that speaks against `target`, by the spec and status of the ClusterVersion. `sources` are
 /// the releases from which the target's metadata allows a return over a minor version, or why the

@@ -73,6 +73,11 @@ impl Cluster {
         Ok(this)
     }
 
+    /// Where the registry is.
+    pub(crate) fn registry(&self) -> String {
+        self.registry.location()
+    }
+
     /// Directory of the release that runs.
     pub(crate) fn payload(&self) -> PathBuf {
         self.dir.join("payload")

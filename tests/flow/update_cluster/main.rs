@@ -4,6 +4,7 @@
 //!
 //! - `release`: releases, keys, and the server of signatures
 //! - `env`: the cluster
+//! - `beside`: signatures beside an image, at its mirror
 //! - `preflight`: a release is checked without a change
 //! - `administrator`: the update is offered by the update service and requested by `slipway`
 //! - `risks`: what the cluster itself knows against an update
@@ -15,6 +16,7 @@
 )]
 
 mod administrator;
+mod beside;
 mod env;
 mod preflight;
 mod release;

@@ -14,16 +14,18 @@ use release::capability::{CAPABILITY, implied_by_update};
 use release::inclusion::Cluster;
 use release::inventory::Entry;
 
+use signatures::sigstore::demanding;
 use tokio::time::Instant;
 
 use super::releases::own_on_disk;
 use super::{Loaded, VersionOperator};
+use crate::image_trust::{ImageTrust, ImageTrustError};
 use crate::payload::{self, ReleaseFiles};
 use crate::retrieval::RetrievalError;
 use crate::verifier::{Verifier, VerifyError};
 use version_update::acceptance::{Checkup, RetrievedRelease};
 use version_update::builder::ClusterProxy;
-use version_update::precondition;
+use version_update::precondition::{self, Finding};
 use version_update::release_state::{
     ReleaseEvent, ReleaseState, ReleaseTask, ReleaseWait, SpecRead,
 };
@@ -120,9 +122,11 @@ impl VersionOperator {
         // As it is now: the retrieval took a while.
         let now = self.object();
         let now = now.as_deref().unwrap_or(object);
+        let mut findings = precondition::check(now, &files.release, &files.rollback_sources);
+        findings.extend(self.unsigned(&files).await?);
         let checkup = Checkup {
             found: files.release.clone(),
-            findings: precondition::check(now, &files.release, &files.rollback_sources),
+            findings,
             exposed: self.exposed(object, &wanted.image),
             implied: self.implied(running, &files),
         };
@@ -219,9 +223,48 @@ impl VersionOperator {
             proxy: &proxy,
             bundle: bundle.as_deref(),
             trust: &trust,
+            retrieval: &self.settings.retrieval,
             now: (self.now)(),
         };
         Ok(verifier.verify(image).await)
+    }
+
+    /// Images of a release that its own policies would keep nodes from pulling.
+    pub(super) async fn unsigned(
+        &self,
+        files: &ReleaseFiles,
+    ) -> Result<Option<Finding>, wire::Error> {
+        let policies = match files.policies() {
+            Ok(policies) => policies,
+            Err(why) => {
+                return Ok(Some(precondition::unreadable_policy(
+                    &Chain(&why).to_string(),
+                )));
+            }
+        };
+        let is_about = |image: &str| !demanding(&policies, image).is_empty();
+        if !files.images().any(|(_, image)| is_about(image)) {
+            return Ok(None);
+        }
+        let (proxy, bundle) = self.outbound().await?;
+        let trust = ImageTrust::read(
+            &self.access,
+            &proxy,
+            bundle.as_deref(),
+            &self.settings.retrieval,
+            (self.now)(),
+        );
+        let trust = match trust.await {
+            Ok(trust) => trust,
+            Err(ImageTrustError::ReadSettings(error)) => return Err(error),
+            Err(why) => {
+                return Ok(Some(precondition::unreadable_policy(
+                    &Chain(&why).to_string(),
+                )));
+            }
+        };
+        let unsigned = trust.unsigned(files.images(), &policies).await;
+        Ok(precondition::unsigned(&unsigned))
     }
 
     /// The cluster's proxy, and its authorities for servers outside.

@@ -160,7 +160,8 @@ impl VersionOperator {
             ));
         }
         version.clone_from(&found.version);
-        let blocking = precondition::check(object, found, &files.rollback_sources).into_iter();
+        let checked = precondition::check(object, found, &files.rollback_sources);
+        let blocking = checked.into_iter().chain(self.unsigned(&files).await?);
         let blocking: Vec<_> = blocking.filter(|finding| finding.is_blocking).collect();
         findings
             .failures

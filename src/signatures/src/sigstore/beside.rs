@@ -3,7 +3,7 @@
 use std::fmt;
 
 use images::attached::{self, Attachment, Attachments, Beside};
-use images::{ImageLocation, Stores};
+use images::{ImageLocation, ImageReply, Stores};
 use jiff::Timestamp;
 use release::ImageDigest;
 
@@ -91,34 +91,37 @@ impl PulledImage<'_> {
     /// Looks beside the image at the first place that has it: a runtime pulls it from there, and
     /// looks nowhere else.
     ///
+    /// None where no place has it.
+    ///
     /// # Errors
-    /// [`UnsignedImage`]. No place has it, or one does not respond, counts as unsigned, too.
+    /// [`UnsignedImage`]. A place that does not say whether it has the image counts as unsigned.
     pub async fn verify_where_pulled(
         &self,
         stores: &Stores,
         policy: &SigstorePolicy,
         now: Timestamp,
-    ) -> Result<SignedImage, UnsignedImage> {
-        let mut found = Vec::new();
+    ) -> Result<Option<SignedImage>, UnsignedImage> {
+        let mut unknown = Vec::new();
         for place in self.places {
             let at = place.with_digest(self.digest);
             match stores.look_up(&at).await {
-                images::ImageReply::Done(_) => {
+                ImageReply::Done(_) => {
                     let signed = self.verify_at(stores, place, policy, now).await;
-                    return signed.map_err(|why| {
-                        found.extend(why);
-                        self.unsigned(policy, found)
+                    return signed.map(Some).map_err(|why| {
+                        unknown.extend(why);
+                        self.unsigned(policy, unknown)
                     });
                 }
-                images::ImageReply::Absent | images::ImageReply::NoRepository => {
-                    found.push(format!("{at}: the image is not there"));
-                }
-                images::ImageReply::NotAllowed(why)
-                | images::ImageReply::NotSupported(why)
-                | images::ImageReply::Unreachable(why) => found.push(why),
+                ImageReply::Absent | ImageReply::NoRepository => {}
+                ImageReply::NotAllowed(why)
+                | ImageReply::NotSupported(why)
+                | ImageReply::Unreachable(why) => unknown.push(why),
             }
         }
-        Err(self.unsigned(policy, found))
+        if unknown.is_empty() {
+            return Ok(None);
+        }
+        Err(self.unsigned(policy, unknown))
     }
 
     fn unsigned(&self, policy: &SigstorePolicy, found: Vec<String>) -> UnsignedImage {
