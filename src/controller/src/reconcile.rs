@@ -311,6 +311,7 @@ impl Controller {
         let (pool, rendering, render_waits) = rendered.await?;
         let (pool, pins) = self.populate_pins(snapshot, pool).await?;
         let mut pool = self.name_build(snapshot, pool).await?;
+        pool.view.stops = snapshot.stops_of(&pool.view);
         pool.view.hold = self.hold(snapshot, &pool).await?;
         follow_objects(snapshot, &mut pool.view);
         pool.view.leader.clone_from(&self.node);
