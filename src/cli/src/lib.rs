@@ -17,6 +17,7 @@
 //! - [`explain`]: what each reason, condition, phase and event means
 //! - [`pools`]: what pools and nodes run, want and wait for
 //! - [`install`]: Slipway on a cluster, and off it again
+//! - [`stopping`]: a pool or the cluster is stopped, a node put on hold
 //! - [`kubeconfig`]: options for the cluster that a command asks
 //! - [`decide`]: what is shown and requested, from values
 //! - `cluster_version`: the object that says what a cluster runs
@@ -54,6 +55,7 @@ pub mod release_name;
 mod release_new;
 mod release_sign;
 mod release_verify;
+pub mod stopping;
 pub mod update_service;
 pub mod upgrade;
 mod view;

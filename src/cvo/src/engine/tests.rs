@@ -97,6 +97,7 @@ async fn pass(files: &[(&str, Value)], calls: Vec<Call>) -> (bool, Vec<Failure>)
         ordering: Ordering::Updating,
         injected: Injected::default(),
         tolerated: BTreeSet::new(),
+        versions: Cache::default(),
         now: || Timestamp::UNIX_EPOCH,
     };
     let entries: Vec<&Entry> = files.inventory.entries.iter().collect();
