@@ -1,8 +1,6 @@
 //! `slipway pool NAME stop|go`, `slipway upgrade stop|go` and `slipway node NAME hold|release`: the
 //! switches that a person sets.
 
-use std::fmt;
-
 use anyhow::{Context as _, bail};
 use api::config::{ClusterVersion, cluster_version};
 use api::machineconfiguration::MachineConfigPool;
@@ -13,10 +11,10 @@ use cluster::objects::Objects;
 use cluster::review;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
-use kube::Resource;
-use kube::core::PartialObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use pool::node::NodeView;
-use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::json;
 
 use crate::decide::stop::{self, HoldWish, StopDecision, StopWish};
@@ -26,6 +24,12 @@ use crate::output::{show, warn};
 
 /// Who writes these annotations.
 const MANAGER: &str = "slipway";
+
+/// An object that may have a switch.
+#[derive(Debug, Deserialize)]
+struct Switched {
+    metadata: ObjectMeta,
+}
 
 /// What is done about a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -87,11 +91,13 @@ pub(crate) async fn pool(
     };
     let what = format!("MachineConfigPool {name}");
     let pools = Objects::<MachineConfigPool>::of_cluster(&access).manager(MANAGER);
-    let decided = set(&pools, (&what, name), wish).await?;
+    let decided = set(&pools.read_as(), (&what, name), wish).await?;
     if verb == PoolVerb::Go {
         let versions = Objects::<ClusterVersion>::of_cluster(&access);
-        let versions = versions.read_as::<PartialObjectMeta<ClusterVersion>>();
-        let version = versions.get(cluster_version::NAME).await;
+        let version = versions
+            .read_as::<Switched>()
+            .get(cluster_version::NAME)
+            .await;
         let version = version.context("cannot read ClusterVersion version")?;
         let annotations = version.and_then(|version| version.metadata.annotations);
         if let Some(cluster) = StopSwitch::read(annotations.as_ref()) {
@@ -115,7 +121,7 @@ pub(crate) async fn cluster(
     let versions = Objects::<ClusterVersion>::of_cluster(&access).manager(MANAGER);
     let versions = versions.dry_run(is_dry);
     let named = ("the cluster", cluster_version::NAME);
-    let decided = set(&versions, named, wish).await?;
+    let decided = set(&versions.read_as(), named, wish).await?;
     report(arguments, &decided, is_dry)
 }
 
@@ -149,20 +155,17 @@ pub(crate) async fn node(
 
 /// Reads an object, decides about its switch, and changes it. Another change in between, such as
 /// that of another person, is an error and no loss.
-async fn set<K>(
-    objects: &Objects<'_, K>,
+async fn set(
+    objects: &Objects<'_, Switched>,
     (what, name): (&str, &str),
     wish: StopWish,
-) -> anyhow::Result<StopDecision>
-where
-    K: Resource<DynamicType = ()> + DeserializeOwned + fmt::Debug + Clone,
-{
+) -> anyhow::Result<StopDecision> {
     let read = objects.get(name).await;
     let read = read.with_context(|| format!("cannot read {what}"))?;
     let Some(read) = read else {
         bail!("{what}: there is no such object");
     };
-    let metadata = read.meta();
+    let metadata = read.metadata;
     let present = StopSwitch::read(metadata.annotations.as_ref());
     let decided = stop::switch(what, present.as_ref(), wish);
     if let Some(patch) = &decided.patch {
@@ -233,7 +236,7 @@ mod tests {
         let access = Access::of_client(client);
         let pools = Objects::<MachineConfigPool>::of_cluster(&access).manager(MANAGER);
         let named = ("MachineConfigPool worker", "worker");
-        script.drive(set(&pools, named, wish)).await
+        script.drive(set(&pools.read_as(), named, wish)).await
     }
 
     fn stop() -> StopWish {

@@ -43,6 +43,7 @@ pub(crate) struct PoolDetails {
     name: String,
     is_paused: bool,
     /// Who stopped it by its own switch, since when and why.
+    #[serde(skip_serializing_if = "Option::is_none")]
     stopped: Option<String>,
     max_unavailable: String,
     /// The rendered configuration that nodes are to reach.
