@@ -268,30 +268,7 @@ impl Collector for ControllerMetrics {
             overrides
                 .map(|(pool, metrics)| ([("pool", pool)], i64::from(metrics.is_image_overridden))),
         )?;
-        encode_gauges(
-            &mut encoder,
-            "mcc_pool_paused",
-            "Whether the pool is paused.",
-            pools
-                .iter()
-                .map(|(pool, metrics)| ([("pool", pool)], i64::from(metrics.is_paused))),
-        )?;
-        encode_gauges(
-            &mut encoder,
-            "mcc_pool_stopped",
-            "Whether a person stopped the pool, or the cluster.",
-            pools
-                .iter()
-                .map(|(pool, metrics)| ([("pool", pool)], i64::from(metrics.is_stopped))),
-        )?;
-        encode_gauges(
-            &mut encoder,
-            "mcc_pool_nodes_on_hold",
-            "Nodes that a person keeps out of the rollout.",
-            pools
-                .iter()
-                .map(|(pool, metrics)| ([("pool", pool)], metrics.on_hold)),
-        )?;
+        encode_stops(&mut encoder, &pools)?;
         let conditions = pools.iter().flat_map(|(pool, metrics)| {
             let conditions = metrics.conditions.iter();
             conditions.map(|(condition, holds)| {
@@ -345,6 +322,34 @@ impl Collector for ControllerMetrics {
                 .map(|node| ([("node", node)], 1_i64)),
         )
     }
+}
+
+/// What people keep from going on: pools that are paused or stopped, and nodes on hold.
+fn encode_stops(
+    encoder: &mut DescriptorEncoder<'_>,
+    pools: &BTreeMap<String, PoolMetrics>,
+) -> fmt::Result {
+    let counts: [(&str, &str, Count); 3] = [
+        ("mcc_pool_paused", "Whether the pool is paused.", |pool| {
+            usize::from(pool.is_paused)
+        }),
+        (
+            "mcc_pool_stopped",
+            "Whether a person stopped the pool, or the cluster.",
+            |pool| usize::from(pool.is_stopped),
+        ),
+        (
+            "mcc_pool_nodes_on_hold",
+            "Nodes that a person keeps out of the rollout.",
+            |pool| pool.on_hold,
+        ),
+    ];
+    for (name, help, count) in counts {
+        let values = pools.iter();
+        let values = values.map(|(pool, metrics)| ([("pool", pool)], count(metrics)));
+        encode_gauges(encoder, name, help, values)?;
+    }
+    Ok(())
 }
 
 /// What each node does, of those that are drained whether that takes too long.

@@ -311,7 +311,6 @@ impl Controller {
         let (pool, rendering, render_waits) = rendered.await?;
         let (pool, pins) = self.populate_pins(snapshot, pool).await?;
         let mut pool = self.name_build(snapshot, pool).await?;
-        pool.view.stops = snapshot.stops_of(&pool.view);
         pool.view.hold = self.hold(snapshot, &pool).await?;
         follow_objects(snapshot, &mut pool.view);
         pool.view.leader.clone_from(&self.node);
@@ -549,8 +548,10 @@ impl Controller {
     }
 }
 
-/// Gives a pool what the objects of its name ask for: its rollout policy, its image.
+/// Gives a pool what the objects beside it ask for: the cluster's switch, and of its name its
+/// rollout policy and its image.
 fn follow_objects(snapshot: &Snapshot, pool: &mut PoolView) {
+    pool.stops = snapshot.stops_of(pool);
     follow_policy(snapshot, pool);
     imaging::follow_image(snapshot, pool);
 }

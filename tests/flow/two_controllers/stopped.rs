@@ -48,8 +48,13 @@ async fn a_node_on_hold_waits_and_a_stopped_pool_outlives_its_controllers() -> R
     let env = Env::start("stopped", Path::new(DEFINITIONS), &SHORT_LEASE);
     let (mut env, first) = env.await?;
 
-    let hold = ["node", HELD, "hold", "--reason", "new disk on Monday"];
-    slipway(&env, &hold, 0, &["Node n2 is on hold: new disk on Monday"])?;
+    let put_on_hold = ["node", HELD, "hold", "--reason", "new disk on Monday"];
+    slipway(
+        &env,
+        &put_on_hold,
+        0,
+        &["Node n2 is on hold: new disk on Monday"],
+    )?;
     env.configure("50-change", "a=1").await?;
     let second = env.retargeted(&first).await?;
     env.all_done_but(HELD, &second).await?;
