@@ -31,7 +31,7 @@ pub struct StopRecord {
 
 /// A switch that is set.
 ///
-/// Shape: a value that cannot be read is set too. Whoever wrote it wanted something stopped.
+/// Shape: a value that cannot be read is set too. The person who wrote it wanted something stopped.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum StopSwitch {
     /// It says who set it.

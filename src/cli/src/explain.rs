@@ -1,7 +1,7 @@
 //! `slipway explain`: what each reason, condition, phase, event and alert means, and what to do.
 //!
-//! - `alerts`, `image_mode`, `node`, `pool`, `release`, `stop`, `upgrade`, `server`: the words, by where
-//!   they are shown
+//! - `alerts`, `image_mode`, `node`, `pool`, `release`, `stop`, `upgrade`, `server`: the words, by
+//!   where they are shown
 
 mod alerts;
 mod image_mode;

@@ -49,7 +49,8 @@ impl Assigner<'_> {
     /// `pool::claim`). The nodes may be older than the pool.
     ///
     /// Before each write the pool as the watch has it is looked at, and the switch of the cluster:
-    /// once it is stopped, paused, being deleted or gone, no further node is assigned. Those whose writes are under way are.
+    /// once it is stopped, paused, being deleted or gone, no further node is assigned.
+    /// Those whose writes are under way are.
     ///
     /// Afterwards `observed` has the objects as they were written, and `decision` why a node was
     /// not assigned after all.

@@ -126,8 +126,8 @@ impl Engine {
 
     /// Applies `entries`. True if all are done; else the report says why not.
     ///
-    /// Ends when all are done, or when something has failed and nothing but waiting is left. It
-    /// may wait for ever otherwise, such as while the cluster is stopped: the caller has a deadline,
+    /// Ends when all are done, or when something has failed and nothing but waiting is left. It may
+    /// wait for ever otherwise, such as while the cluster is stopped: the caller has a deadline,
     /// and drops it to cancel.
     pub async fn run(&self, payload: &ReleaseFiles, entries: &[&Entry], context: &Context) -> bool {
         let graph = Graph::of(entries, context.ordering);

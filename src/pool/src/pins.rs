@@ -25,9 +25,9 @@ impl PinRound {
     /// what it was assigned earlier is assigned the list at once: it has its turn. So is one that
     /// has the images of all sets of the list: it only drops others. A node on which the images
     /// have no room, or that refuses them, has no turn; one that failed tries again, and keeps it.
-    /// A node that is not ready has none: it may stay away. Nor has one on hold: it finishes what it
-    /// pulls, and is assigned no other list. No node is assigned a list on which no
-    /// daemon has reported, or which is being deleted.
+    /// A node that is not ready has none: it may stay away. Nor has one on hold: it finishes what
+    /// it pulls, and is assigned no other list. No node is assigned a list on which no daemon has
+    /// reported, or which is being deleted.
     pub fn new(list: PinList, members: &[&NodeView], at_once: usize) -> Self {
         let followers = members.iter().copied();
         let followers = followers.filter(|node| has_daemon(node) && !node.is_deleted);

@@ -326,8 +326,9 @@ impl RolloutPolicy {
                 needs_nodes: true,
             });
         }
-        // A wave is filled with nodes that may go. A node on hold is for people to release: the waves
-        // behind it do not wait for them, as they do for a canary, which is to prove something.
+        // A wave is filled with nodes that may go. A node on hold is for people to release: the
+        // waves behind it do not wait for them, as they do for a canary, which is to prove
+        // something.
         let is_held = |node: &&NodeView| node.hold.is_some() && !node.status.is_assigned_to(target);
         let (held, mut left): (Vec<&NodeView>, Vec<&NodeView>) =
             left.into_iter().partition(is_held);

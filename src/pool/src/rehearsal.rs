@@ -5,7 +5,8 @@ use crate::node::NodeView;
 use crate::view::PoolView;
 
 /// The node of the pool that rehearses: one that is at rest in the pool's configuration, and so has
-/// nothing else to fetch, and is not on hold. The one that does it already goes on; else the first of `members`.
+/// nothing else to fetch, and is not on hold. The one that does it already goes on; else the first
+/// of `members`.
 ///
 /// A pool whose nodes do not fetch before their turn rehearses nothing.
 pub fn rehearser<'a>(pool: &PoolView, members: &[&'a NodeView]) -> Option<&'a str> {

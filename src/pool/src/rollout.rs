@@ -74,11 +74,11 @@ pub enum BudgetImpact {
 
 /// Decides which of a pool's nodes are assigned the pool's configuration now.
 ///
-/// The law: a node in service is assigned only while fewer nodes are out of service than the
-/// budget allows. Nodes out of service, claimed nodes and the assignments of this decision all
-/// count. A pool that is stopped, paused or held assigns no node, and a node on hold is assigned
-/// nothing, whatever it has: it takes one of the budget while it is out of service, and, where its
-/// daemon may try again what failed, as other failed nodes do. Once as many nodes failed on the pool's
+/// The law: a node in service is assigned only while fewer nodes are out of service than the budget
+/// allows. Nodes out of service, claimed nodes and the assignments of this decision all count. A
+/// pool that is stopped, paused or held assigns no node, and a node on hold is assigned nothing,
+/// whatever it has: it takes one of the budget while it is out of service, and, where its daemon
+/// may try again what failed, as other failed nodes do. Once as many nodes failed on the pool's
 /// configuration as may be out of service at once, no further node is assigned; before that, each
 /// failed node uses one of the budget.
 ///
@@ -375,8 +375,8 @@ impl RolloutDecision {
         self.not_assigned.remove(node);
     }
 
-    /// Records that the pool was stopped, paused or deleted after the decision: assignments that were not
-    /// written wait for the pool, and so do the nodes that waited for its budget.
+    /// Records that the pool was stopped, paused or deleted after the decision: assignments that
+    /// were not written wait for the pool, and so do the nodes that waited for its budget.
     pub fn record_stopped(&mut self, pool: &PoolView) {
         let reason = if pool.is_deleted {
             NotAssigned::PoolDeleted

@@ -381,8 +381,8 @@ fn degraded(status: &MachineConfigPoolStatus) -> Finding {
     )
 }
 
-/// Who stopped the pool, whether or not a node waits; what the rendering waits for; then which nodes
-/// wait, and for what, as [`NotAssigned`] prints it. Nodes with one reason share a sentence.
+/// Who stopped the pool, whether or not a node waits; what the rendering waits for; then which
+/// nodes wait, and for what, as [`NotAssigned`] prints it. Nodes with one reason share a sentence.
 fn waiting(view: &PoolView, render_waits: Option<&str>, decision: &RolloutDecision) -> Finding {
     let mut sentences: Vec<(&NotAssigned, Vec<&str>)> = Vec::new();
     let mut places: HashMap<&NotAssigned, usize> = HashMap::new();

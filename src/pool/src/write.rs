@@ -49,9 +49,10 @@ impl NodeWrite {
     /// assigned others; the topology that its daemon reads; roles and taints of a master. `None`
     /// when nothing differs.
     ///
-    /// The taint is set while a node waits, and removed when the node is done, is put on hold, or the
-    /// pool rolls out nothing. A node that is assigned what it has fetched loses the taint with the same write:
-    /// its daemon cordons it in the next moment. One that is assigned at once gets none.
+    /// The taint is set while a node waits, and removed when the node is done, is put on hold, or
+    /// the pool rolls out nothing. A node that is assigned what it has fetched loses the taint with
+    /// the same write: its daemon cordons it in the next moment. One that is assigned at once gets
+    /// none.
     pub fn of(
         node: &NodeView,
         pool: &PoolView,

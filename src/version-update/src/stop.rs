@@ -76,7 +76,7 @@ mod tests {
             // It is applied, or had begun.
             (Some(""), "a", other("a"), false),
             (Some(""), "b", other("b"), false),
-            // A request that was taken back is no new release.
+            // A request that was withdrawn is no new release.
             (Some(""), "b", WantedRelease::Own, false),
         ] {
             let object = object(stop, newest);

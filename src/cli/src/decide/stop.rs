@@ -60,13 +60,13 @@ pub(crate) fn switch(what: &str, present: Option<&StopSwitch>, wish: StopWish) -
     }
 }
 
-/// What is said to whoever lets a pool go on, while the cluster's switch is set.
+/// The warning for a person who lets a pool go on, while the cluster's switch is set.
 pub(crate) fn cluster_holds(cluster: &StopSwitch) -> String {
     format!("the cluster is stopped {cluster}: no pool goes on before `slipway upgrade go`")
 }
 
-/// Decides about a node, whose hold is `present` now. Another reason takes the place of the one that
-/// it has.
+/// Decides about a node, whose hold is `present` now. Another reason takes the place of the one
+/// that it has.
 pub(crate) fn hold(node: &str, present: Option<&NodeHold>, wish: HoldWish) -> StopDecision {
     let wanted = match wish {
         HoldWish::Hold(reason) => Some(NodeHold(reason)),

@@ -115,8 +115,8 @@ pub enum UpgradeVerb {
     /// Check a release before it is requested, without a change: all that fails is shown at once.
     /// Without --to and --to-image, show what was found last
     Preflight(PreflightArgs),
-    /// Stop the cluster: no node, no run level of a release and no step of a managed upgrade begins;
-    /// what has begun is finished
+    /// Stop the cluster: no node, no run level of a release and no step of a managed upgrade
+    /// begins; what has begun is finished
     Stop(ReasonArgs),
     /// Let a stopped cluster go on
     Go,

@@ -35,8 +35,8 @@ pub fn builds_of(snapshot: &Snapshot, config: &str) -> Vec<Arc<MachineOSBuild>> 
     builds.cloned().collect()
 }
 
-/// What is done next of the build of a pool's image: while the pool is stopped nothing that begins a
-/// build. One that runs is followed to its end, and what nothing wants any more goes.
+/// What is done next of the build of a pool's image: while the pool is stopped nothing that begins
+/// a build. One that runs is followed to its end, and what nothing wants any more goes.
 pub fn unless_stopped(step: BuildStep, snapshot: &Snapshot, pool: &str) -> BuildStep {
     let stops = snapshot.pools.get(pool);
     let stops = stops.map(|pool| snapshot.stops_of(&pool.view));

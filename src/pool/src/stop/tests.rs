@@ -187,7 +187,7 @@ fn node_on_hold_does_not_return() {
     pool.previous = Some(crate::fixture::target(OLD));
     let nodes = [
         node("a").broken_by(NEW),
-        held(node("b").broken_by(NEW), "look at it"),
+        held(node("b").broken_by(NEW), "to be examined"),
         held(updated("c"), "it works"),
         held(node("d"), "later"),
         node("e"),
@@ -195,7 +195,7 @@ fn node_on_hold_does_not_return() {
     let decision = decided(&pool, &nodes);
     assert_eq!(decision.goal, Some(crate::fixture::target(OLD)));
     assert_eq!(assigned(&decision), ["a"]);
-    assert_eq!(why(&decision, "b"), "on hold: look at it");
+    assert_eq!(why(&decision, "b"), "on hold: to be examined");
     assert_eq!(why(&decision, "c"), "on hold: it works");
     // These never had what is reverted.
     for node in ["d", "e"] {
@@ -243,7 +243,7 @@ fn node_on_hold_prepares_for_nothing() {
         write.map(|write| write.to_patch())
     };
     assert_eq!(patch(&held(node("a"), "disk")), None);
-    // What it was told before is taken back.
+    // What it was assigned before goes.
     let waits = |mut node: NodeView| {
         let write = NodeWrite::of(&node, &pool, false, ClusterFacts::default()).unwrap();
         node.taints = write.taints.unwrap();

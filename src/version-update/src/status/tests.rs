@@ -239,7 +239,7 @@ fn what_is_waited_for_and_what_fails_is_said() {
     );
 }
 
-/// Whoever reads `Progressing` sees who stopped the cluster, once, and no more when it goes on.
+/// A reader of `Progressing` sees who stopped the cluster, once, and no more when it goes on.
 #[test]
 fn stopped_cluster_says_so_after_what_it_does() {
     let stop = |cluster: &mut Cluster, value: Option<&str>| {

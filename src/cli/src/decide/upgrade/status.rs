@@ -182,7 +182,8 @@ impl UpgradeStatus {
         is_stopped || !self.unread.is_empty() || overdue.is_some() || self.health.iter().any(is_bad)
     }
 
-    /// The status as text: who stopped the cluster, the verdict, then what upstream's command prints.
+    /// The status as text: who stopped the cluster, the verdict, then what upstream's command
+    /// prints.
     pub(crate) fn text(&self, details: StatusDetails) -> String {
         let Some(control_plane) = &self.control_plane else {
             let faults = self.health.iter().map(HealthInsight::sentence);
