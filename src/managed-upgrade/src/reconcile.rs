@@ -318,9 +318,13 @@ impl Reconcile for UpgradeOperator {
     }
 }
 
-/// Notes who stopped the cluster, or that it goes on.
+/// Notes who stopped the cluster, or that it goes on. An upgrade that is over has no step to begin.
 fn note_stop(pass: &mut Pass) {
-    match pass.stop() {
+    let is_over = matches!(
+        pass.entry.phase,
+        UpgradePhase::Upgraded | UpgradePhase::Failed
+    );
+    match pass.stop().filter(|_| !is_over) {
         Some(switch) => {
             let message = format!("no step begins: the cluster is stopped {switch}");
             pass.note(STOPPED, true, "Stopped", &message);

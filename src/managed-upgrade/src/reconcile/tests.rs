@@ -407,6 +407,12 @@ fn condition_says_who_stopped_the_cluster_and_that_it_goes_on() {
         let expected = format!("True Stopped: no step begins: the cluster is stopped {said}");
         assert_eq!(shown(&pass), Some(expected));
     }
+    // One that is over is not stopped.
+    let mut over = self::pass("");
+    over.version = pass.version.clone();
+    over.entry.phase = UpgradePhase::Upgraded;
+    note_stop(&mut over);
+    assert_eq!(shown(&over), None);
     pass.version.metadata.annotations = None;
     note_stop(&mut pass);
     let expected = "False Resumed: the cluster goes on".to_owned();
