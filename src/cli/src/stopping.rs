@@ -223,7 +223,7 @@ mod tests {
 
     const POOL: &str = "/apis/machineconfiguration.openshift.io/v1/machineconfigpools/worker";
 
-    fn pool_with(annotations: Value) -> Value {
+    fn pool_with(annotations: &Value) -> Value {
         json!({
             "metadata": { "name": "worker", "resourceVersion": "7", "annotations": annotations },
             "spec": {}
@@ -256,21 +256,21 @@ mod tests {
                 "resourceVersion": "7", "annotations": { "slipway.dev/stop": value }
             } })
         };
-        let get = |annotations: Value| Call::get(POOL, Reply::ok(pool_with(annotations)));
+        let get = |annotations: &Value| Call::get(POOL, Reply::ok(pool_with(annotations)));
         let patch = |value: Value, reply: Reply| {
             Call::patch(&format!("{POOL}?fieldManager=slipway"), body(value), reply)
         };
-        let ok = || Reply::ok(pool_with(annotations.clone()));
-        let calls = vec![get(json!({})), patch(json!(value), ok())];
+        let ok = || Reply::ok(pool_with(&annotations));
+        let calls = vec![get(&json!({})), patch(json!(value), ok())];
         assert!(decided(stop(), calls).await.unwrap().patch.is_some());
-        let calls = vec![get(annotations.clone())];
+        let calls = vec![get(&annotations)];
         assert_eq!(decided(stop(), calls).await.unwrap().patch, None);
-        let calls = vec![get(annotations.clone()), patch(Value::Null, ok())];
+        let calls = vec![get(&annotations), patch(Value::Null, ok())];
         let gone = decided(StopWish::Go, calls).await.unwrap();
         assert!(gone.message.contains("it was stopped by alice"));
         // Another person was faster.
         let conflict = Reply::failure(409, "Conflict", "the object has been modified");
-        let calls = vec![get(json!({})), patch(json!(value), conflict)];
+        let calls = vec![get(&json!({})), patch(json!(value), conflict)];
         let error = decided(stop(), calls).await.unwrap_err();
         assert_eq!(error.to_string(), "cannot change MachineConfigPool worker");
         let none = Reply::failure(404, "NotFound", "no");

@@ -273,7 +273,7 @@ fn stopped_pool_says_so_first_and_nodes_on_hold_are_counted_and_named() {
         )]
         .into(),
     );
-    let (text, notes, needs_attention) = shown(stopped);
+    let (text, heading, needs_attention) = shown(stopped);
     let own = "by alice since 2026-11-25T09:00:00Z, without a reason";
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
     assert!(lines[0].ends_with(", 1 on hold"), "{text}");
@@ -285,8 +285,11 @@ fn stopped_pool_says_so_first_and_nodes_on_hold_are_counted_and_named() {
     assert!(place(said) < place("w2 failed"), "{text}");
     let held = lines.iter().find(|line| line.starts_with("w3")).unwrap();
     assert!(held.ends_with("on hold: new disk"), "{held}");
-    assert!(notes[0].ends_with(&format!("stopped {own}")), "{notes:?}");
-    assert_eq!(notes[1], format!("worker: Waiting: {said}"));
+    assert!(
+        heading[0].ends_with(&format!("stopped {own}")),
+        "{heading:?}"
+    );
+    assert_eq!(heading[1], format!("worker: Waiting: {said}"));
     assert!(needs_attention);
     // Nodes that wait need no one; a fault comes first.
     let (text, _, _) = shown(pool(
