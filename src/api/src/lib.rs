@@ -13,8 +13,10 @@
 //! - `config`: the cluster's release, and what its operators report
 //! - `rollout`: in which steps the nodes of a pool are updated; ours
 //! - `upgrade`: an upgrade of the cluster on a date
+//! - `stop`: the switch that stops a pool, or all of the cluster
 //! - [`monitoring`]: who reads the metrics of components
 //! - `condition`: status of a condition, and enums that keep what they do not know
+//! - `line`: texts that people wrote, in a line of a message
 //! - `int_or_string`: a number or a text, as `maxUnavailable` is written
 //! - [`quantity`]: sizes, as whole bytes
 //! - `crds`: the CustomResourceDefinitions made from these types; bin `crdgen` writes them
@@ -30,6 +32,7 @@ pub mod config;
 pub mod crds;
 #[cfg(feature = "crds")]
 pub mod int_or_string;
+mod line;
 pub mod machineconfiguration;
 pub mod monitoring;
 #[cfg(feature = "crds")]
@@ -41,6 +44,8 @@ pub mod quantity;
 mod raw;
 #[cfg(feature = "crds")]
 pub mod rollout;
+#[cfg(feature = "crds")]
+pub mod stop;
 #[cfg(feature = "crds")]
 pub mod upgrade;
 

@@ -5,6 +5,7 @@
 //! - [`node_state`], [`phase_name`]: how far a node is, as its daemon reports it
 //! - [`node_status`]: the one reading of a Node's annotations
 //! - [`target`]: what a node is assigned
+//! - [`node_hold`]: a node that is kept out of the rollout
 //! - [`pin_list`]: which pinned images a node is to have, as its annotations say
 //! - `machine_config`, `machine_config_pool`, `machine_config_node`, `controller_config`,
 //!   `kubelet_config`, `container_runtime_config`, `os_image_stream`, `pinned_image_set`,
@@ -30,6 +31,7 @@ pub mod machine_config_pool;
 pub mod machine_os_build;
 #[cfg(feature = "crds")]
 pub mod machine_os_config;
+pub mod node_hold;
 pub mod node_state;
 pub mod node_status;
 #[cfg(feature = "crds")]
@@ -66,6 +68,7 @@ pub use machine_os_build::{
 };
 #[cfg(feature = "crds")]
 pub use machine_os_config::{MachineOSConfig, MachineOsConfigSpec, MachineOsConfigStatus};
+pub use node_hold::NodeHold;
 pub use node_state::NodeState;
 pub use node_status::{DRAIN_OVERDUE, NodeStatus};
 #[cfg(feature = "crds")]

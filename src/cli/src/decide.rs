@@ -4,6 +4,7 @@
 //! - [`upgrade`]: the version of the cluster
 //! - [`managed`]: upgrades on a date
 //! - [`pools`]: pools and nodes
+//! - [`stop`]: switches that stop a pool or the cluster, and nodes on hold
 //! - [`forecast`]: how long the rest of a pool's roll takes
 //! - [`object`]: objects of a cluster
 //! - [`blocks`]: pieces of text that several views have
@@ -15,4 +16,5 @@ pub mod json_template;
 pub(crate) mod managed;
 pub(crate) mod object;
 pub(crate) mod pools;
+pub(crate) mod stop;
 pub(crate) mod upgrade;

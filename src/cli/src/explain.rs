@@ -1,7 +1,7 @@
 //! `slipway explain`: what each reason, condition, phase, event and alert means, and what to do.
 //!
-//! - `alerts`, `image_mode`, `node`, `pool`, `release`, `upgrade`, `server`: the words, by where
-//!   they are shown
+//! - `alerts`, `image_mode`, `node`, `pool`, `release`, `stop`, `upgrade`, `server`: the words, by
+//!   where they are shown
 
 mod alerts;
 mod image_mode;
@@ -9,6 +9,7 @@ mod node;
 mod pool;
 mod release;
 mod server;
+mod stop;
 mod upgrade;
 
 use anyhow::bail;
@@ -64,6 +65,7 @@ pub fn all() -> impl Iterator<Item = &'static Explanation> {
         image_mode::WORDS,
         release::WORDS,
         upgrade::WORDS,
+        stop::WORDS,
         server::WORDS,
         alerts::WORDS,
     ]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use clap::Args;
 use cluster::access::Access;
+use cluster::kubeconfig;
 
 use crate::output::ViewForm;
 
@@ -30,14 +31,27 @@ impl ClusterArgs {
     /// # Errors
     /// There is none.
     pub(crate) fn access(&self) -> anyhow::Result<Access> {
-        let path = match &self.kubeconfig {
-            Some(path) => path.clone(),
-            None => {
-                found().context("there is no --kubeconfig, no $KUBECONFIG and no ~/.kube/config")?
-            }
-        };
+        let path = self.path()?;
         let access = Access::kubeconfig(path, Box::new(|path| std::fs::read(path)));
         Ok(access.with_user_agent(concat!("slipway/", env!("CARGO_PKG_VERSION"))))
+    }
+
+    /// The user that this kubeconfig names.
+    ///
+    /// # Errors
+    /// There is none, or it cannot be read.
+    pub(crate) fn user(&self) -> anyhow::Result<String> {
+        let read: kubeconfig::Reader = Box::new(|path| std::fs::read(path));
+        Ok(kubeconfig::user_name(&self.path()?, &read)?)
+    }
+
+    fn path(&self) -> anyhow::Result<PathBuf> {
+        match &self.kubeconfig {
+            Some(path) => Ok(path.clone()),
+            None => {
+                found().context("there is no --kubeconfig, no $KUBECONFIG and no ~/.kube/config")
+            }
+        }
     }
 }
 

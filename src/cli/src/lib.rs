@@ -18,6 +18,7 @@
 //! - [`pools`]: what pools and nodes run, want and wait for
 //! - [`install`]: Slipway on a cluster, and off it again
 //! - `image_signatures`: sigstore signatures of images, made and held against policies
+//! - [`stopping`]: a pool or the cluster is stopped, a node put on hold
 //! - [`kubeconfig`]: options for the cluster that a command asks
 //! - [`decide`]: what is shown and requested, from values
 //! - `cluster_version`: the object that says what a cluster runs
@@ -56,6 +57,7 @@ pub mod release_name;
 mod release_new;
 mod release_sign;
 mod release_verify;
+pub mod stopping;
 pub mod update_service;
 pub mod upgrade;
 mod view;

@@ -30,6 +30,7 @@ use crate::decide::pools::objects::PoolObjects;
 use crate::decide::pools::view::{self, PoolDetails};
 use crate::failure::Ending;
 use crate::output::show;
+use crate::stopping;
 
 /// What `slipway pool` prints for programs.
 #[derive(Debug, Serialize)]
@@ -40,6 +41,10 @@ struct PoolList {
 }
 
 pub(crate) async fn show_pools(arguments: PoolArgs) -> anyhow::Result<Ending> {
+    if let (Some(name), Some(verb)) = (&arguments.name, arguments.verb) {
+        return stopping::pool(name, verb, &arguments.reason, &arguments.cluster).await;
+    }
+    stopping::check_without_verb(&arguments.reason, "stop")?;
     let access = arguments.cluster.access()?;
     let (pools, nodes) = read(&access).await?;
     let now = Timestamp::now();
@@ -65,8 +70,12 @@ pub(crate) async fn show_pools(arguments: PoolArgs) -> anyhow::Result<Ending> {
 }
 
 pub(crate) async fn show_node(arguments: NodeArgs) -> anyhow::Result<Ending> {
-    let access = arguments.cluster.access()?;
     let name = &arguments.name;
+    if let Some(verb) = arguments.verb {
+        return stopping::node(name, verb, &arguments.reason, &arguments.cluster).await;
+    }
+    stopping::check_without_verb(&arguments.reason, "hold")?;
+    let access = arguments.cluster.access()?;
     let (pools, nodes) = read(&access).await?;
     let Some(node) = nodes.iter().find(|node| &node.name == name) else {
         bail!("Node {name}: there is no such node");

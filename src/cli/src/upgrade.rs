@@ -28,6 +28,7 @@ use crate::decide::upgrade::timeline::UpdateTimeline;
 use crate::decide::upgrade::version::VersionView;
 use crate::failure::{Ending, Usage};
 use crate::output::{print_or_write, show, warn};
+use crate::stopping;
 
 pub(crate) async fn run(arguments: UpgradeArgs) -> anyhow::Result<Ending> {
     let access = &arguments.cluster;
@@ -113,6 +114,10 @@ pub(crate) async fn run(arguments: UpgradeArgs) -> anyhow::Result<Ending> {
             }
             Ok(Ending::Done)
         }
+        UpgradeVerb::Stop(reason) => {
+            stopping::cluster(Some(reason), arguments.dry_run, access).await
+        }
+        UpgradeVerb::Go => stopping::cluster(None, arguments.dry_run, access).await,
         UpgradeVerb::Preflight(options) => check(&arguments, options).await,
         UpgradeVerb::Rollback { allow_minor } => {
             change(&arguments, |version| {

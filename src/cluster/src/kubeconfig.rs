@@ -90,6 +90,23 @@ pub fn check(path: &Path, read: &Reader) -> Result<(), Error> {
     load(path, read, None).map(drop)
 }
 
+/// The name of the user in the current context of the kubeconfig at `path`.
+///
+/// # Errors
+/// [`Error::Read`], [`Error::Kubeconfig`].
+pub fn user_name(path: &Path, read: &Reader) -> Result<String, Error> {
+    let text = read(path).map_err(|source| Error::Read {
+        path: path.to_owned(),
+        source,
+    })?;
+    let kubeconfig = read_yaml(path, as_text(path, &text)?)?;
+    let (_, user) = context(path, &kubeconfig)?;
+    if user.is_empty() {
+        return Err(refuse(path, "the context names no user"));
+    }
+    Ok(user)
+}
+
 /// Puts another server, and the bundle that vouches for it, into the selected context.
 pub(crate) fn redirect(
     path: &Path,

@@ -1,7 +1,9 @@
 //! Who shows a token, what a user may, and tokens of service accounts.
 
 use http::Method;
-use k8s_openapi::api::authentication::v1::{TokenRequest, TokenReview, TokenReviewStatus};
+use k8s_openapi::api::authentication::v1::{
+    SelfSubjectReview, TokenRequest, TokenReview, TokenReviewStatus,
+};
 use k8s_openapi::api::authorization::v1::{SelfSubjectAccessReview, SubjectAccessReview};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use serde_json::{Value, json};
@@ -11,6 +13,7 @@ use crate::path;
 use crate::wire::{self, RequestBody};
 
 const TOKEN_REVIEWS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
+const OWN_REVIEWS: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 const OWN_ACCESS_REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
 const ACCESS_REVIEWS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
 
@@ -30,6 +33,21 @@ pub async fn token(
     let content = RequestBody::Object(&review);
     let reviewed: TokenReview = access.send(Method::POST, TOKEN_REVIEWS, content).await?;
     Ok(reviewed.status.unwrap_or_default())
+}
+
+/// The name that the API server knows the user of `access` by; nothing where it has none.
+///
+/// # Errors
+/// The API server does not respond, or does not tell: API servers before 1.28 cannot.
+pub async fn own_user(access: &Access) -> Result<Option<String>, wire::Error> {
+    let review = json!({
+        "apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview",
+    });
+    let content = RequestBody::Object(&review);
+    let reviewed: SelfSubjectReview = access.send(Method::POST, OWN_REVIEWS, content).await?;
+    let user = reviewed.status.and_then(|status| status.user_info);
+    let name = user.and_then(|user| user.username);
+    Ok(name.filter(|name| !name.is_empty()))
 }
 
 /// Whether a user may do something.

@@ -16,7 +16,7 @@ use tokio::sync::Semaphore;
 use crate::context::WRITES;
 use crate::observed::Observed;
 use crate::requests::Requests;
-use crate::store::Store;
+use crate::store::{Store, cluster_stop};
 
 /// What came of a round.
 #[derive(Debug, Default)]
@@ -48,8 +48,9 @@ impl Assigner<'_> {
     /// the decision read it, and each node is written only in the version that it read (see
     /// `pool::claim`). The nodes may be older than the pool.
     ///
-    /// Before each write the pool as the watch has it is looked at: once it is paused, being
-    /// deleted or gone, no further node is assigned. Those whose writes are under way are.
+    /// Before each write the pool as the watch has it is looked at, and the switch of the cluster:
+    /// once it is stopped, paused, being deleted or gone, no further node is assigned.
+    /// Those whose writes are under way are.
     ///
     /// Afterwards `observed` has the objects as they were written, and `decision` why a node was
     /// not assigned after all.
@@ -80,7 +81,8 @@ impl Assigner<'_> {
         }
         let allows = || {
             let stored = self.store.pools.get(&name);
-            stored.is_some_and(|pool| pool.view.allows_assignments())
+            let is_open = cluster_stop::switch(&self.store.stops.table()).is_none();
+            is_open && stored.is_some_and(|pool| pool.view.allows_assignments())
         };
         let sent = writes.into_iter().map(|write| async {
             // It is never closed. The pool is looked at when it is the write's turn.
@@ -154,6 +156,8 @@ impl Assigner<'_> {
                 let before = std::mem::replace(&mut observed.pool, stored).view;
                 observed.pool.view.take_surroundings(before);
             }
+            let cluster = cluster_stop::switch(&self.store.stops.table());
+            observed.pool.view.stops.cluster = cluster;
             decision.record_stopped(&observed.pool.view);
             round.is_unfinished = true;
         }

@@ -159,7 +159,7 @@ impl Building<'_> {
                 now: self.context.now(),
             });
             let BuildStep::Query(query) = chosen else {
-                return Ok(chosen);
+                return Ok(building::unless_stopped(chosen, snapshot, self.name));
             };
             self.find_out(snapshot, wanted, query, &mut facts).await?;
         }

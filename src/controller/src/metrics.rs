@@ -37,6 +37,10 @@ pub struct PoolMetrics {
     /// Whether a user's configuration replaces the OS image.
     pub is_image_overridden: bool,
     pub is_paused: bool,
+    /// Whether a person stopped it, or the cluster.
+    pub is_stopped: bool,
+    /// How many of its nodes a person keeps out of the rollout.
+    pub on_hold: usize,
     /// Its conditions: type, and whether it holds.
     pub conditions: Vec<(String, bool)>,
     /// Its nodes by how far they are with pinned image sets; empty for a pool without sets.
@@ -76,6 +80,8 @@ impl PoolMetrics {
             draining: members.iter().copied().filter_map(drain_of).collect(),
             is_image_overridden,
             is_paused: pool.is_paused,
+            is_stopped: pool.stops.are_set(),
+            on_hold: members.iter().filter(|node| node.hold.is_some()).count(),
             conditions: Vec::new(),
             pins: Vec::new(),
             build: None,
@@ -133,6 +139,8 @@ const fn reason(not_assigned: &NotAssigned) -> &'static str {
         NotAssigned::NoTarget => "NoTarget",
         NotAssigned::PoolDeleted => "PoolDeleted",
         NotAssigned::Paused => "Paused",
+        NotAssigned::Stopped(_) => "Stopped",
+        NotAssigned::OnHold(_) => "OnHold",
         NotAssigned::Held(Hold::Image(_)) => "ImageMode",
         NotAssigned::Held(Hold::ConfigChanged { .. }) => "RenderedConfigChanged",
         NotAssigned::Held(Hold::InvalidPolicy { .. }) => "InvalidRolloutPolicy",
@@ -260,14 +268,7 @@ impl Collector for ControllerMetrics {
             overrides
                 .map(|(pool, metrics)| ([("pool", pool)], i64::from(metrics.is_image_overridden))),
         )?;
-        encode_gauges(
-            &mut encoder,
-            "mcc_pool_paused",
-            "Whether the pool is paused.",
-            pools
-                .iter()
-                .map(|(pool, metrics)| ([("pool", pool)], i64::from(metrics.is_paused))),
-        )?;
+        encode_stops(&mut encoder, &pools)?;
         let conditions = pools.iter().flat_map(|(pool, metrics)| {
             let conditions = metrics.conditions.iter();
             conditions.map(|(condition, holds)| {
@@ -321,6 +322,34 @@ impl Collector for ControllerMetrics {
                 .map(|node| ([("node", node)], 1_i64)),
         )
     }
+}
+
+/// What people keep from going on: pools that are paused or stopped, and nodes on hold.
+fn encode_stops(
+    encoder: &mut DescriptorEncoder<'_>,
+    pools: &BTreeMap<String, PoolMetrics>,
+) -> fmt::Result {
+    let counts: [(&str, &str, Count); 3] = [
+        ("mcc_pool_paused", "Whether the pool is paused.", |pool| {
+            usize::from(pool.is_paused)
+        }),
+        (
+            "mcc_pool_stopped",
+            "Whether a person stopped the pool, or the cluster.",
+            |pool| usize::from(pool.is_stopped),
+        ),
+        (
+            "mcc_pool_nodes_on_hold",
+            "Nodes that a person keeps out of the rollout.",
+            |pool| pool.on_hold,
+        ),
+    ];
+    for (name, help, count) in counts {
+        let values = pools.iter();
+        let values = values.map(|(pool, metrics)| ([("pool", pool)], count(metrics)));
+        encode_gauges(encoder, name, help, values)?;
+    }
+    Ok(())
 }
 
 /// What each node does, of those that are drained whether that takes too long.
@@ -389,6 +418,7 @@ mod tests {
             draining("b", "2026-01-02T03:04:05Z"),
             draining("c", "2026-01-02T03:04:06Z"),
         ];
+        cluster.nodes[0]["metadata"]["annotations"][annotation::HOLD] = json!("");
         let snapshot = cluster.snapshot();
         let pool = snapshot.pools.get("worker").unwrap();
         let nodes: Vec<NodeView> = snapshot

@@ -548,8 +548,10 @@ impl Controller {
     }
 }
 
-/// Gives a pool what the objects of its name ask for: its rollout policy, its image.
+/// Gives a pool what the objects beside it ask for: the cluster's switch, and of its name its
+/// rollout policy and its image.
 fn follow_objects(snapshot: &Snapshot, pool: &mut PoolView) {
+    pool.stops = snapshot.stops_of(pool);
     follow_policy(snapshot, pool);
     imaging::follow_image(snapshot, pool);
 }

@@ -4,8 +4,10 @@
 //! - [`generators`]: objects that MachineConfigs are generated from
 //! - [`node_objects`]: what is kept of MachineConfigNodes
 //! - [`release_maps`]: the `ConfigMap`s by which a release names its images
+//! - [`cluster_stop`]: the switch that stops the cluster
 //! - [`daemons`]: the DaemonSet of the node daemons
 
+pub mod cluster_stop;
 pub mod daemons;
 pub mod generators;
 pub mod node_objects;
@@ -30,8 +32,10 @@ use operator::watch::kept::{ConfigMapData, KeptPart, PartOf, WholeObject};
 use pool::membership;
 use pool::membership::{InitialPool, Membership};
 use pool::node::NodeView;
+use pool::stop::PoolStops;
 use pool::view::PoolView;
 
+use self::cluster_stop::ClusterStops;
 use self::daemons::DaemonRollout;
 use self::generators::{SettingCaches, SettingTables};
 use self::node_objects::{LostObjects, MachineConfigNodes};
@@ -257,6 +261,8 @@ pub struct Snapshot {
     pub controller_configs: Table<WholeObject<ControllerConfig>>,
     /// In which steps the nodes of pools are updated.
     pub policies: Table<RolloutPolicies>,
+    /// The switch that stops the cluster.
+    pub stops: Table<ClusterStops>,
     /// Whether masters take the pods of workers.
     pub schedulers: Table<PartOf<MasterScheduling>>,
     /// By what nodes pull images.
@@ -306,6 +312,14 @@ impl Snapshot {
         Membership::sort(nodes.into_iter().filter(has_its_labels), pools)
     }
 
+    /// The switches that stop a pool: its own, and the cluster's.
+    pub fn stops_of(&self, pool: &PoolView) -> PoolStops {
+        PoolStops {
+            cluster: cluster_stop::switch(&self.stops),
+            pool: pool.stops.pool.clone(),
+        }
+    }
+
     /// Whether masters take the pods of workers, where the cluster says so.
     pub fn masters_schedulable(&self) -> Option<bool> {
         let scheduler = self.schedulers.get(api::config::scheduler::NAME)?;
@@ -337,6 +351,8 @@ pub struct Store {
     pub settings: Cache<ClusterSettings>,
     /// In which steps the nodes of pools are updated.
     pub policies: Cache<RolloutPolicies>,
+    /// The switch that stops the cluster.
+    pub stops: Cache<ClusterStops>,
     /// Whether masters take the pods of workers.
     pub schedulers: Cache<PartOf<MasterScheduling>>,
     /// By what nodes pull images.
@@ -373,6 +389,7 @@ impl Store {
             configs: self.configs.table(),
             controller_configs: self.controller_configs.table(),
             policies: self.policies.table(),
+            stops: self.stops.table(),
             schedulers: self.schedulers.table(),
             pull_secrets: self.pull_secrets.table(),
             os_configs: self.os_configs.table(),

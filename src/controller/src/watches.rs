@@ -20,6 +20,7 @@ use crate::configs::ConfigMeta;
 use crate::decide::release::status;
 use crate::duties::Duties;
 use crate::node_objects;
+use crate::store::cluster_stop;
 use crate::store::daemons;
 use crate::store::release_maps::{COMPONENT_IMAGES, OS_IMAGE};
 use crate::store::{
@@ -151,7 +152,7 @@ fn watch_cluster(operator: Operator<Work>, store: &Store) -> Operator<Work> {
 fn watch_nodes(operator: Operator<Work>, store: &Store) -> Operator<Work> {
     let (pools, os_configs) = (store.pools.clone(), store.os_configs.clone());
     let lost = store.lost_objects.clone();
-    operator
+    cluster_stop::watch(operator, &store.stops)
         .watch(&store.nodes, WatchScope::cluster(), move |before, after| {
             let mut work = work_of(&pools, [before, after]);
             let of_images = |node: Option<&NodeView>| {

@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use api::config::cluster_version;
 use chassis::metrics::Counter;
 use cluster::cache::Cache;
 use futures::StreamExt as _;
@@ -25,10 +26,11 @@ use tokio::sync::{Semaphore, watch};
 use crate::applied::AppliedObjects;
 use crate::payload::ReleaseFiles;
 use crate::requests::{Listings, ObjectRequests};
-use crate::watches::OperatorView;
+use crate::watches::{ClusterVersions, OperatorView};
 use version_update::builder::{self, Injected};
 use version_update::failure::Failure;
 use version_update::report::Report;
+use version_update::stop;
 
 /// How often it is read whether all that runs is waiting.
 const LOOK: Duration = Duration::from_secs(1);
@@ -61,6 +63,8 @@ pub struct Context {
     pub injected: Injected,
     /// Operators whose degradation does not hold the release up.
     pub tolerated: BTreeSet<String>,
+    /// Whose switch stops the pass, whenever it is set.
+    pub versions: Cache<ClusterVersions>,
     pub now: fn() -> Timestamp,
 }
 
@@ -122,8 +126,9 @@ impl Engine {
 
     /// Applies `entries`. True if all are done; else the report says why not.
     ///
-    /// Ends when all are done, or when something has failed and nothing but waiting is left. It
-    /// may wait for ever otherwise: the caller has a deadline, and drops it to cancel.
+    /// Ends when all are done, or when something has failed and nothing but waiting is left. It may
+    /// wait for ever otherwise, such as while the cluster is stopped: the caller has a deadline,
+    /// and drops it to cancel.
     pub async fn run(&self, payload: &ReleaseFiles, entries: &[&Entry], context: &Context) -> bool {
         let graph = Graph::of(entries, context.ordering);
         let chains = graph.stages().iter().flatten();
@@ -143,7 +148,7 @@ impl Engine {
         let mut running = FuturesUnordered::new();
         let mut has_failed = false;
         loop {
-            while let Some(task) = run.start() {
+            while let Some(task) = run.start_if(|task| pass.may_begin(task)) {
                 self.shared.lock().started(task);
                 running.push(pass.apply(task));
             }
@@ -151,6 +156,11 @@ impl Engine {
             let is_waiting = running.len() == self.waiting(&run);
             if has_failed && is_waiting {
                 break;
+            }
+            if running.is_empty() && pass.is_stopped() && !run.is_over() {
+                // The switch is not waited for: it is looked at.
+                tokio::time::sleep(LOOK).await;
+                continue;
             }
             let Ok(next) = tokio::time::timeout(LOOK, running.next()).await else {
                 // A task may be waiting by now.
@@ -189,6 +199,19 @@ impl Engine {
         running
             .filter(|task| report.failures.contains_key(task))
             .count()
+    }
+}
+
+impl Pass<'_> {
+    fn is_stopped(&self) -> bool {
+        let object = self.context.versions.get(cluster_version::NAME);
+        object.is_some_and(|object| stop::switch(&object).is_some())
+    }
+
+    /// Whether a manifest may begin now.
+    fn may_begin(&self, task: Task) -> bool {
+        let done = self.engine.shared.lock().checkpoint.done;
+        !self.is_stopped() || stop::may_begin(task, self.context.ordering, done)
     }
 }
 

@@ -5,7 +5,7 @@ use cluster::cache::CachedKind;
 use operator::Watched;
 use operator::watch::kept::KeptPart;
 
-use version_update::preflight;
+use version_update::{preflight, stop};
 
 /// Objects of the kind ClusterVersion; one counts.
 #[derive(Debug)]
@@ -29,6 +29,7 @@ impl CachedKind for ClusterVersions {
     fn has_same_content(one: &ClusterVersion, other: &ClusterVersion) -> bool {
         (&one.spec, &one.status, &one.metadata.uid)
             == (&other.spec, &other.status, &other.metadata.uid)
+            && stop::switch(one) == stop::switch(other)
             && preflight::request(one) == preflight::request(other)
             && preflight::is_open(one) == preflight::is_open(other)
     }

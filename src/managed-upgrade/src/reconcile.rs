@@ -62,6 +62,8 @@ const FINALIZER: &str = "slipway.dev/managed-upgrade";
 const SETTINGS: &str = "OperatorConfigValid";
 /// Condition: a change that is not followed.
 const REFUSED: &str = "DesiredChangeRefused";
+/// Condition: a person stopped the cluster.
+const STOPPED: &str = "UpgradeStopped";
 /// Condition: the upgrade was given up.
 const FAILED: &str = "FailedUpgrade";
 
@@ -168,6 +170,7 @@ impl UpgradeOperator {
             let message = "what is asked for is what is done";
             pass.clear(REFUSED, ConditionStatus::True, "Followed", message);
         }
+        note_stop(&mut pass);
         if let Some(replaced) = pass.replaced_entry() {
             self.give_up_replaced(&mut pass, replaced).await?;
         }
@@ -312,6 +315,26 @@ impl Reconcile for UpgradeOperator {
         // A pass is large, and there is one.
         let next = Box::pin(self.follow(upgrade.as_ref().clone())).await?;
         Ok(due.map_or(next, |left| sooner(next, left)))
+    }
+}
+
+/// Notes who stopped the cluster, or that it goes on. An upgrade that is over has no step to begin.
+fn note_stop(pass: &mut Pass) {
+    let is_over = matches!(
+        pass.entry.phase,
+        UpgradePhase::Upgraded | UpgradePhase::Failed
+    );
+    match pass.stop().filter(|_| !is_over) {
+        Some(switch) => {
+            let message = format!("no step begins: the cluster is stopped {switch}");
+            pass.note(STOPPED, true, "Stopped", &message);
+        }
+        None => pass.clear(
+            STOPPED,
+            ConditionStatus::True,
+            "Resumed",
+            "the cluster goes on",
+        ),
     }
 }
 

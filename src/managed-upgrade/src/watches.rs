@@ -4,6 +4,7 @@ use std::fmt;
 
 use api::config::{ClusterOperator, ClusterOperatorStatus, ClusterVersion, cluster_version};
 use api::machineconfiguration::MachineConfigPool;
+use api::stop::StopSwitch;
 use api::upgrade::{UpgradeConfig, upgrade_config};
 use cluster::cache::{Cache, CachedKind};
 use k8s_openapi::api::core::v1::Node;
@@ -115,7 +116,8 @@ impl CachedKind for Versions {
     }
 
     fn has_same_content(one: &ClusterVersion, other: &ClusterVersion) -> bool {
-        (&one.spec, &one.status) == (&other.spec, &other.status)
+        let switch = |it: &ClusterVersion| StopSwitch::read(it.metadata.annotations.as_ref());
+        (&one.spec, &one.status) == (&other.spec, &other.status) && switch(one) == switch(other)
     }
 }
 

@@ -13,6 +13,7 @@
 //! - [`recurrence`]: windows that recur each week
 //! - [`claim`]: assignments that were claimed and may not be visible on their nodes yet
 //! - [`hold`]: what keeps a pool from being assigned anything
+//! - [`stop`]: the switches by which people stop a pool
 //! - [`image`]: the OS image of a pool in image mode, and how far it is
 //! - [`pinned_sets`]: pinned image sets that a pool selects
 //! - [`pins`]: which nodes are assigned them now, and how far each is
@@ -42,5 +43,6 @@ pub mod rehearsal;
 pub mod rollout;
 pub mod selector;
 pub mod status;
+pub mod stop;
 pub mod view;
 pub mod write;

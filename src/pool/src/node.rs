@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::hash::BuildHasher;
 
-use api::machineconfiguration::{NodeStatus, annotation, label};
+use api::machineconfiguration::{NodeHold, NodeStatus, annotation, label};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Taint};
 use prost::bytes::Bytes;
@@ -42,6 +42,8 @@ pub struct NodeView {
     pub unready: Vec<Unready>,
     /// What it could not be drained for within the limit, as the annotation says it.
     pub quarantined: Option<String>,
+    /// Why a person keeps it out of the rollout, if one does.
+    pub hold: Option<NodeHold>,
     /// The certificates that the controller announced on it.
     pub certificates: Option<String>,
 }
@@ -101,12 +103,14 @@ impl NodeView {
         let first_config = annotations.get(annotation::FIRST_PIVOT_CONFIG);
         let quarantined = annotations.get(annotation::QUARANTINED).cloned();
         let certificates = annotations.get(annotation::CERTIFICATES).cloned();
+        let hold = annotations.get(annotation::HOLD).cloned().map(NodeHold);
         let first_config = first_config.filter(|config| !config.is_empty()).cloned();
         Self {
             status: NodeStatus::read(&annotations),
             initial_config: first_config.clone().filter(|_| !is_labelled),
             first_config,
             quarantined,
+            hold,
             certificates,
             unready: unready(node.spec.as_ref(), node.status.as_ref()),
             taints: node.spec.and_then(|spec| spec.taints).unwrap_or_default(),
@@ -135,6 +139,7 @@ impl NodeView {
             first_config,
             unready,
             quarantined,
+            hold,
             certificates,
         } = self;
         *name == other.name
@@ -148,6 +153,7 @@ impl NodeView {
             && *first_config == other.first_config
             && *unready == other.unready
             && *quarantined == other.quarantined
+            && *hold == other.hold
             && *certificates == other.certificates
     }
 

@@ -25,8 +25,9 @@ impl PinRound {
     /// what it was assigned earlier is assigned the list at once: it has its turn. So is one that
     /// has the images of all sets of the list: it only drops others. A node on which the images
     /// have no room, or that refuses them, has no turn; one that failed tries again, and keeps it.
-    /// A node that is not ready has none: it may stay away. No node is assigned a list on which no
-    /// daemon has reported, or which is being deleted.
+    /// A node that is not ready has none: it may stay away. Nor has one on hold: it finishes what
+    /// it pulls, and is assigned no other list. No node is assigned a list on which no daemon has
+    /// reported, or which is being deleted.
     pub fn new(list: PinList, members: &[&NodeView], at_once: usize) -> Self {
         let followers = members.iter().copied();
         let followers = followers.filter(|node| has_daemon(node) && !node.is_deleted);
@@ -34,11 +35,14 @@ impl PinRound {
         let mut waiting = BTreeSet::new();
         let mut pulling = 0_usize;
         for node in followers {
+            let is_held = node.hold.is_some();
             if has(node, &list) {
-                nodes.insert(node.name.clone());
+                nodes.extend((!is_held).then(|| node.name.clone()));
             } else if is_pulling(node) {
                 pulling += 1;
-                nodes.insert(node.name.clone());
+                nodes.extend((!is_held).then(|| node.name.clone()));
+            } else if is_held {
+                // It has no turn.
             } else if !is_assigned(node, &list) && is_up(node) {
                 waiting.insert(node.name.clone());
             }

@@ -241,10 +241,8 @@ impl RolloutPolicy {
             let later = steps.iter().skip(number.saturating_add(1));
             let later: Vec<&NodeView> = later.flat_map(|later| later.nodes.clone()).collect();
             let goes = |node: &NodeView| !node.status.is_assigned_to(target);
-            if !later
-                .iter()
-                .any(|node| goes(node) && !node.is_quarantined())
-            {
+            let waits = |node: &NodeView| goes(node) && !node.is_quarantined();
+            if !later.iter().any(|node| waits(node) && node.hold.is_none()) {
                 // Nothing waits for this step, so that nothing is to be remembered of it.
                 return gate;
             }
@@ -328,6 +326,12 @@ impl RolloutPolicy {
                 needs_nodes: true,
             });
         }
+        // A wave is filled with nodes that may go. A node on hold is for people to release: the
+        // waves behind it do not wait for them, as they do for a canary, which is to prove
+        // something.
+        let is_held = |node: &&NodeView| node.hold.is_some() && !node.status.is_assigned_to(target);
+        let (held, mut left): (Vec<&NodeView>, Vec<&NodeView>) =
+            left.into_iter().partition(is_held);
         for (wave, number) in self.waves.iter().zip(1_usize..) {
             let count = match wave.size {
                 Amount::Nodes(nodes) => nodes,
@@ -345,7 +349,7 @@ impl RolloutPolicy {
         }
         steps.push(Step {
             name: "the others".to_owned(),
-            nodes: [left, given_up].concat(),
+            nodes: [left, held, given_up].concat(),
             soak: SignedDuration::ZERO,
             needs_nodes: false,
         });

@@ -5,7 +5,8 @@ use crate::node::NodeView;
 use crate::view::PoolView;
 
 /// The node of the pool that rehearses: one that is at rest in the pool's configuration, and so has
-/// nothing else to fetch. The one that does it already goes on; else the first of `members`.
+/// nothing else to fetch, and is not on hold. The one that does it already goes on; else the first
+/// of `members`.
 ///
 /// A pool whose nodes do not fetch before their turn rehearses nothing.
 pub fn rehearser<'a>(pool: &PoolView, members: &[&'a NodeView]) -> Option<&'a str> {
@@ -15,7 +16,8 @@ pub fn rehearser<'a>(pool: &PoolView, members: &[&'a NodeView]) -> Option<&'a st
         return None;
     }
     let is_resting = |node: &&&NodeView| {
-        node.is_ready() && node.status.is_done() && node.status.is_assigned_to(target)
+        let is_free = node.is_ready() && node.hold.is_none();
+        is_free && node.status.is_done() && node.status.is_assigned_to(target)
     };
     let has_begun = |node: &&&NodeView| {
         let next = node.status.next_target();
@@ -29,6 +31,7 @@ pub fn rehearser<'a>(pool: &PoolView, members: &[&'a NodeView]) -> Option<&'a st
 
 #[cfg(test)]
 mod tests {
+    use api::machineconfiguration::NodeHold;
     use serde_json::json;
 
     use super::*;
@@ -57,6 +60,7 @@ mod tests {
         let working = node("b").working(NEW);
         let unready = resting("c").unready(Unready::Unschedulable);
         let (d, e) = (resting("d"), resting("e"));
+        let e_resting = e.clone();
         let pool = rehearsing();
         assert_eq!(
             rehearser(&pool, &[&old, &working, &unready, &d, &e]),
@@ -66,6 +70,12 @@ mod tests {
         // It is at rest no more.
         let gone = named(e.unready(Unready::Unschedulable));
         assert_eq!(rehearser(&pool, &[&d, &gone]), Some("d"));
+        let held = NodeView {
+            hold: Some(NodeHold(String::new())),
+            ..d.clone()
+        };
+        assert_eq!(rehearser(&pool, &[&held, &e_resting]), Some("e"));
+        assert_eq!(rehearser(&pool, &[&held]), None);
         assert_eq!(rehearser(&pool, &[&old, &working]), None);
         for none in [
             json!({}),

@@ -6,6 +6,7 @@ mod quarantine;
 mod reason;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use api::machineconfiguration::Target;
 use jiff::Timestamp;
@@ -73,9 +74,11 @@ pub enum BudgetImpact {
 
 /// Decides which of a pool's nodes are assigned the pool's configuration now.
 ///
-/// The law: a node in service is assigned only while fewer nodes are out of service than the
-/// budget allows. Nodes out of service, claimed nodes and the assignments of this decision all
-/// count. A pool that is paused or held assigns no node. Once as many nodes failed on the pool's
+/// The law: a node in service is assigned only while fewer nodes are out of service than the budget
+/// allows. Nodes out of service, claimed nodes and the assignments of this decision all count. A
+/// pool that is stopped, paused or held assigns no node, and a node on hold is assigned nothing,
+/// whatever it has: it takes one of the budget while it is out of service, and, where its daemon
+/// may try again what failed, as other failed nodes do. Once as many nodes failed on the pool's
 /// configuration as may be out of service at once, no further node is assigned; before that, each
 /// failed node uses one of the budget.
 ///
@@ -157,10 +160,12 @@ pub fn decide_beside(
             names(&|node| has_failed_on(node, target) || has_failed_on(node, Some(returns_to)));
         decision.goal = Some(returns_to.clone());
     }
-    // A peer has another target, and may try it again as well.
+    // A peer has another target, and may try it again as well; a node on hold keeps the one that it
+    // has.
     let may_retry = |node: &NodeView| {
         let is_peer = peer_names.contains(node.name.as_str());
-        course.may_retry(node) || (is_peer && node.status.is_failing())
+        let keeps_its_target = is_peer || node.hold.is_some();
+        course.may_retry(node) || (keeps_its_target && node.status.is_failing())
     };
     let mut gate = PolicyGate::default();
     if let (Some(policy), Some(target), Ok(_), None) = (policy, target, &blanket, returns_to) {
@@ -218,6 +223,7 @@ fn limit(
     match (&pool.target, budget) {
         _ if pool.is_deleted => Err(NotAssigned::PoolDeleted),
         (None, _) => Err(NotAssigned::NoTarget),
+        _ if pool.stops.are_set() => Err(NotAssigned::Stopped(Arc::new(pool.stops.clone()))),
         _ if let Some(hold) = &pool.hold => Err(NotAssigned::Held(hold.clone())),
         _ if pool.is_paused => Err(NotAssigned::Paused),
         (_, Err(_)) => Err(NotAssigned::NoBudget),
@@ -277,6 +283,9 @@ fn verdict(node: &NodeView, course: &Course<'_>, round: &RoundClaim) -> Verdict 
     }
     if claim == ClaimState::Settled && course.passes_over(node) {
         return Verdict::NotAssigned(course.settled());
+    }
+    if let Some(hold) = &node.hold {
+        return Verdict::NotAssigned(NotAssigned::OnHold(hold.clone()));
     }
     if node.status.current_config.is_none() {
         return Verdict::NotAssigned(NotAssigned::NotReported);
@@ -366,11 +375,13 @@ impl RolloutDecision {
         self.not_assigned.remove(node);
     }
 
-    /// Records that the pool was paused or deleted after the decision: assignments that were not
-    /// written wait for the pool, and so do the nodes that waited for its budget.
+    /// Records that the pool was stopped, paused or deleted after the decision: assignments that
+    /// were not written wait for the pool, and so do the nodes that waited for its budget.
     pub fn record_stopped(&mut self, pool: &PoolView) {
         let reason = if pool.is_deleted {
             NotAssigned::PoolDeleted
+        } else if pool.stops.are_set() {
+            NotAssigned::Stopped(Arc::new(pool.stops.clone()))
         } else {
             NotAssigned::Paused
         };

@@ -124,7 +124,8 @@ pub fn status(input: StatusInput<'_>) -> MachineConfigPoolStatus {
         .or_else(|| status.condition(&PoolConditionType::RenderDegraded));
     let is_rendered = rendered.is_none_or(|it| it.status != ConditionStatus::True);
     let is_stopped = decision.is_halted() || !is_rendered;
-    for finding in progress(view, is_finished, is_stopped) {
+    let held = left_on_hold(view, members);
+    for finding in progress(view, is_finished, is_stopped, &held) {
         condition::set(&mut status.conditions, finding.at(now));
     }
     if let Some(condition) = render_degraded {
@@ -139,7 +140,7 @@ pub fn status(input: StatusInput<'_>) -> MachineConfigPoolStatus {
     }
     let degraded = degraded(&status);
     condition::set(&mut status.conditions, degraded.at(now));
-    let waits = waiting(render_waits, decision);
+    let waits = waiting(view, render_waits, decision);
     condition::set(&mut status.conditions, waits.at(now));
     if let Ok(Some(list)) = pins {
         pinned::count(&mut status.pool_synchronizers_status, list, view, members);
@@ -171,7 +172,20 @@ fn count(nodes: usize) -> i32 {
     i32::try_from(nodes).unwrap_or(i32::MAX)
 }
 
-fn progress(view: &PoolView, is_finished: bool, is_stopped: bool) -> [Finding; 2] {
+/// The nodes on hold that keep a pool from being updated, where all others are updated and in
+/// service; else none.
+fn left_on_hold<'a>(view: &PoolView, members: &[&'a NodeView]) -> Vec<&'a str> {
+    let members = members.iter().copied();
+    let (done, left): (Vec<&NodeView>, Vec<&NodeView>) =
+        members.partition(|node| view.is_reached_by(node));
+    let is_left = |node: &NodeView| node.hold.is_some() && !node.is_out_of_service();
+    if done.iter().any(|node| node.is_out_of_service()) || !left.iter().all(|node| is_left(node)) {
+        return Vec::new();
+    }
+    left.into_iter().map(|node| node.name.as_str()).collect()
+}
+
+fn progress(view: &PoolView, is_finished: bool, is_stopped: bool, held: &[&str]) -> [Finding; 2] {
     use PoolConditionReason::Unset;
     use PoolConditionType::{Updated, Updating};
     let Some(target) = &view.target else {
@@ -182,6 +196,15 @@ fn progress(view: &PoolView, is_finished: bool, is_stopped: bool) -> [Finding; 2
     if is_finished {
         let message = format!("{UPDATED_WITH}{goal}");
         return [Finding::yes(Updated, Unset, message), Finding::no(Updating)];
+    }
+    if view.stops.are_set() {
+        let message = format!("Pool update stopped: {}", view.stops);
+        return [Finding::no(Updated), Finding::not(Updating, message)];
+    }
+    if view.allows_assignments() && !held.is_empty() {
+        let (count, names) = (held.len(), list(held, ", "));
+        let message = format!("All other nodes are updated with {goal}; {count} on hold: {names}");
+        return [Finding::no(Updated), Finding::not(Updating, message)];
     }
     if let Some(image) = &view.image {
         let updating = if is_stopped && !view.is_paused && !image.has_stopped() {
@@ -358,9 +381,9 @@ fn degraded(status: &MachineConfigPoolStatus) -> Finding {
     )
 }
 
-/// What the rendering waits for; then which nodes wait, and for what, as [`NotAssigned`] prints it.
-/// Nodes with one reason share a sentence.
-fn waiting(render_waits: Option<&str>, decision: &RolloutDecision) -> Finding {
+/// Who stopped the pool, whether or not a node waits; what the rendering waits for; then which
+/// nodes wait, and for what, as [`NotAssigned`] prints it. Nodes with one reason share a sentence.
+fn waiting(view: &PoolView, render_waits: Option<&str>, decision: &RolloutDecision) -> Finding {
     let mut sentences: Vec<(&NotAssigned, Vec<&str>)> = Vec::new();
     let mut places: HashMap<&NotAssigned, usize> = HashMap::new();
     for (node, reason) in decision.waiting() {
@@ -370,16 +393,22 @@ fn waiting(render_waits: Option<&str>, decision: &RolloutDecision) -> Finding {
             None => sentences.push((reason, vec![node])),
         }
     }
-    let reason = match (render_waits, sentences.first()) {
-        (Some(_), _) => PoolConditionReason::NotRendered,
-        (None, Some((first, _))) => waiting_reason(first),
-        (None, None) => return Finding::no(PoolConditionType::Waiting),
+    let stops = Some(&view.stops).filter(|stops| stops.are_set());
+    // The nodes that wait for it are said with it, and first.
+    sentences.sort_by_key(|(reason, _)| !matches!(reason, NotAssigned::Stopped(_)));
+    let is_said = matches!(sentences.first(), Some((NotAssigned::Stopped(_), _)));
+    let reason = match (stops, render_waits, sentences.first()) {
+        (Some(_), ..) => PoolConditionReason::Stopped,
+        (None, Some(_), _) => PoolConditionReason::NotRendered,
+        (None, None, Some((first, _))) => waiting_reason(first),
+        (None, None, None) => return Finding::no(PoolConditionType::Waiting),
     };
+    let stopped = stops.filter(|_| !is_said).map(ToString::to_string);
     let rendering = render_waits.map(|why| format!("not rendered yet: {why}"));
     let nodes = sentences
         .iter()
         .map(|(reason, nodes)| format!("{}: {reason}", list(nodes, ", ")));
-    let sentences: Vec<String> = rendering.into_iter().chain(nodes).collect();
+    let sentences: Vec<String> = stopped.into_iter().chain(rendering).chain(nodes).collect();
     let message = joined(sentences.into_iter(), "; ");
     Finding::yes(PoolConditionType::Waiting, reason, message)
 }
@@ -408,12 +437,14 @@ fn joined(sentences: impl ExactSizeIterator<Item = String>, separator: &str) -> 
 
 fn waiting_reason(not_assigned: &NotAssigned) -> PoolConditionReason {
     match not_assigned {
+        NotAssigned::Stopped(_) => PoolConditionReason::Stopped,
         NotAssigned::Paused => PoolConditionReason::Paused,
         NotAssigned::Held(hold) => hold.reason(),
         NotAssigned::NoBudget => PoolConditionReason::InvalidMaxUnavailable,
         NotAssigned::Halted { .. } | NotAssigned::Reverted { .. } => {
             PoolConditionReason::RolloutHalted
         }
+        NotAssigned::OnHold(_) => PoolConditionReason::NodesOnHold,
         NotAssigned::Quarantined { .. } => PoolConditionReason::NodesQuarantined,
         NotAssigned::Budget { .. } | NotAssigned::RunsController => PoolConditionReason::Budget,
         NotAssigned::Policy(_) => PoolConditionReason::RolloutPolicy,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use api::IntOrString;
 use api::machineconfiguration::{MachineConfigPool, Target, annotation};
+use api::stop::StopSwitch;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 use crate::budget::budget;
@@ -14,6 +15,7 @@ use crate::node::NodeView;
 use crate::pins::PinRound;
 use crate::policy::{PolicyFacts, RolloutPolicy};
 use crate::selector::{InvalidSelector, Selector};
+use crate::stop::PoolStops;
 
 /// What is read of a MachineConfigPool.
 ///
@@ -31,6 +33,8 @@ pub struct PoolView {
     pub is_deleted: bool,
     /// Whether no node may be assigned a new configuration.
     pub is_paused: bool,
+    /// The switches that stop it. That of the cluster is set by who knows that object.
+    pub stops: PoolStops,
     /// What nodes are to reach: the rendered configuration, none before the first rendering. The
     /// image with it is set by who knows the objects beside the pool, as `hold` is.
     pub target: Option<Target>,
@@ -87,6 +91,10 @@ impl PoolView {
             generation: metadata.generation,
             is_deleted: metadata.deletion_timestamp.is_some(),
             is_paused: spec.paused,
+            stops: PoolStops {
+                cluster: None,
+                pool: StopSwitch::read(metadata.annotations.as_ref()),
+            },
             target: spec.configuration.name().map(Target::of_config),
             image: None,
             max_unavailable: spec.max_unavailable.clone(),
@@ -172,10 +180,11 @@ impl PoolView {
         (self.policy, self.facts, self.previous, self.pins) =
             (before.policy, before.facts, before.previous, before.pins);
         self.leader = before.leader;
+        self.stops.cluster = before.stops.cluster;
     }
 
     /// Whether nodes are assigned as the budget allows: the pool has a target and a valid budget,
-    /// and is neither paused, held nor deleted.
+    /// and is neither stopped, paused, held nor deleted.
     pub fn is_rolling(&self) -> bool {
         let has_budget = budget(&self.name, self.max_unavailable.as_ref(), 1).is_ok();
         let goes_on = has_budget && self.allows_assignments() && self.reverted().is_none();
@@ -197,9 +206,10 @@ impl PoolView {
         self.returns_to().filter(|_| has_begun)
     }
 
-    /// Whether any node may be assigned. A pause or a deletion stops a round between two writes.
+    /// Whether any node may be assigned. A pause, a switch or a deletion stops a round between two
+    /// writes.
     pub const fn allows_assignments(&self) -> bool {
-        !self.is_paused && !self.is_deleted && self.hold.is_none()
+        !self.is_paused && !self.is_deleted && self.hold.is_none() && !self.stops.are_set()
     }
 
     /// Whether its selector would select the node with the labels that the selector names.

@@ -49,9 +49,10 @@ impl NodeWrite {
     /// assigned others; the topology that its daemon reads; roles and taints of a master. `None`
     /// when nothing differs.
     ///
-    /// The taint is set while a node waits, and removed when the node is done or the pool rolls out
-    /// nothing. A node that is assigned what it has fetched loses the taint with the same write:
-    /// its daemon cordons it in the next moment. One that is assigned at once gets none.
+    /// The taint is set while a node waits, and removed when the node is done, is put on hold, or
+    /// the pool rolls out nothing. A node that is assigned what it has fetched loses the taint with
+    /// the same write: its daemon cordons it in the next moment. One that is assigned at once gets
+    /// none.
     pub fn of(
         node: &NodeView,
         pool: &PoolView,
@@ -213,7 +214,9 @@ fn next_target(node: &NodeView, pool: &PoolView, is_assigned: bool) -> Option<Ta
     let waits =
         !is_assigned && node.status.current_config.is_some() && !node.status.is_assigned_to(target);
     if waits {
-        return (pool.prefetches && pool.is_rolling()).then(|| target.clone());
+        // A node on hold has no turn to prepare for.
+        let may_fetch = pool.prefetches && pool.is_rolling() && node.hold.is_none();
+        return may_fetch.then(|| target.clone());
     }
     let rehearsal = pool.rehearsal.as_ref()?;
     let is_here = rehearsal.node.as_ref() == Some(&node.name);
@@ -287,7 +290,7 @@ fn waiting_taint(node: &NodeView, pool: &PoolView, is_assigned: bool) -> Vec<Tai
         // Until it has fetched the target it takes pods that have to leave it soon.
         Some(target) if is_assigned => has && !node.status.has_fetched(target),
         Some(target) if node.status.is_assigned_to(target) => has && !node.status.is_done(),
-        Some(_) => node.status.current_config.is_some(),
+        Some(_) => node.status.current_config.is_some() && node.hold.is_none(),
         None => false,
     };
     if has == needs {

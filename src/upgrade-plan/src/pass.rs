@@ -2,6 +2,7 @@
 
 use api::ConditionStatus;
 use api::config::ClusterVersion;
+use api::stop::StopSwitch;
 use api::upgrade::{UpgradeConfig, UpgradeHistoryEntry, UpgradePhase};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -48,6 +49,11 @@ impl Pass {
             return Ok(true);
         }
         is_commenced(&self.version, &self.upgrade.spec.desired)
+    }
+
+    /// The switch that stops the cluster, if it is set.
+    pub fn stop(&self) -> Option<StopSwitch> {
+        StopSwitch::read(self.version.metadata.annotations.as_ref())
     }
 
     /// How long a budget may block a drain.

@@ -29,7 +29,7 @@ use crate::pass::Pass;
 use crate::phase::PhaseEvent;
 use crate::schedule::{self, StartDecision, parse_start};
 use crate::series;
-use crate::step::UpgradeStep;
+use crate::step::{StepName, UpgradeStep};
 use crate::validation::ConfigVerdict;
 use crate::window;
 
@@ -104,6 +104,10 @@ fn when_valid(facts: UpgradeFacts<'_>, decision: Option<StartDecision>) -> Turn 
             let wait = left.min(CLOCK).saturating_add(SignedDuration::from_secs(1));
             let wait = Duration::try_from(wait).unwrap_or(POLL);
             Turn::act(Vec::new(), Then::Wait(wait))
+        }
+        // Its window goes on counting: one that closes meanwhile is missed.
+        (Some(StartDecision::Start), ..) if pass.stop().is_some() => {
+            Turn::act(Vec::new(), Then::Wait(POLL))
         }
         // What the source withdrew since it was last read does not start, nor does anything while
         // the source cannot be read.
@@ -180,6 +184,11 @@ fn upgrading(facts: UpgradeFacts<'_>) -> Turn {
         return match history::turn(&pass.entry, &step, commenced == Ok(true)) {
             StepTurn::Skip => continue,
             StepTurn::Passed => finished(step, StepOutcome::Done),
+            // The window goes on counting: an upgrade that has changed nothing is given up at its
+            // end. Steps that have begun, and gates that were evaluated, go on.
+            StepTurn::Run if pass.stop().is_some() && !has_begun(facts, step) => {
+                Turn::act(Vec::new(), Then::Wait(POLL))
+            }
             StepTurn::Run => Turn::progress(UpgradeProgress::Begin(step), Then::Decide),
         };
     }
@@ -189,6 +198,14 @@ fn upgrading(facts: UpgradeFacts<'_>) -> Turn {
         // How it ended is published with the next pass, which the write wakes.
         then: Then::Settle,
     }
+}
+
+/// Whether a step has begun in this pass or an earlier one. The step that changes the cluster has
+/// not before it did: what comes before that can be waited with.
+fn has_begun(facts: UpgradeFacts<'_>, step: UpgradeStep) -> bool {
+    let pass = facts.pass;
+    let is_noted = pass.entry.condition(step.condition).is_some();
+    is_noted && (step.name != StepName::CommenceUpgrade || pass.is_commenced() == Ok(true))
 }
 
 /// A step that has begun: its first hooks, the step itself, and its last hooks.

@@ -10,6 +10,7 @@
 //! - [`overrides`]: what an administrator takes from the release, and for how long
 //! - [`precondition`], [`upgradeable`]: what speaks against another release
 //! - [`release_state`]: the state of a release, as a machine
+//! - [`stop`]: the switch that stops the cluster
 //! - [`acceptance`]: whether another release is accepted
 //! - [`preflight`]: what would fail of another release
 //! - [`signature_cache`]: which signatures of releases are kept in the cluster
@@ -35,5 +36,6 @@ pub mod risk;
 pub mod series;
 pub mod signature_cache;
 pub mod status;
+pub mod stop;
 pub mod upgradeable;
 pub mod validation;

@@ -24,6 +24,7 @@ use crate::release_state::ReleaseState;
 use crate::report::Report;
 use crate::retrieved_updates::RetrievedUpdates;
 use crate::risk::{self, KnownUpdates, QueryCache};
+use crate::stop;
 use crate::upgradeable::{self, UpgradeInputs, UpgradeRisk};
 use crate::validation::{WantedRelease, validate};
 
@@ -215,6 +216,7 @@ pub fn next(
         let verdict = failure::judge(shown.as_ref(), &report.pending, now);
         conditions.updating(&version, report, &verdict, is_invalid);
     }
+    conditions.stopped(stop::switch(object).as_ref());
     let accepted = risk::accepted(&object.spec);
     let generation = object.metadata.generation.unwrap_or_default();
     let before = object.status.as_ref();

@@ -17,7 +17,7 @@ use testbed::objects::{self, Objects};
 use testbed::{CONTROLLER, Cluster, DONE_WITHIN, Testbed, logs};
 
 const NODES: [&str; 6] = ["n0", "n1", "n2", "n3", "n4", "n5"];
-const POOL: &str = "worker";
+pub(crate) const POOL: &str = "worker";
 pub(crate) const ACCOUNT: &str = "machine-config-controller";
 
 /// The controller's replicas.
@@ -149,6 +149,22 @@ impl Env {
                 let says: Vec<String> = nodes.values().map(objects::says).collect();
                 format!("{says:#?}\n{status:#?}")
             }))
+        })
+        .await
+    }
+
+    /// Updates nodes until all but one are done in `target`, and the pool says so.
+    pub(crate) async fn all_done_but(&self, held: &str, target: &str) -> Result<()> {
+        self.updated(target, async |nodes| {
+            let pool = self.objects().pool(POOL).await?;
+            let status = pool.status.unwrap_or_default();
+            let mut others = nodes.iter().filter(|(name, _)| *name != held);
+            let are_done = others.all(|(_, node)| objects::is_done_in(node, target));
+            let updating = status.condition(&PoolConditionType::Updating);
+            let says = updating.map(|updating| updating.message.clone());
+            let says = says.unwrap_or_default();
+            let is_said = says.ends_with(&format!("1 on hold: {held}"));
+            Ok((are_done && is_said).then_some(()).ok_or(says))
         })
         .await
     }

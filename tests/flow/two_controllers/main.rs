@@ -9,6 +9,7 @@ mod analysis;
 mod env;
 mod judge;
 mod steps;
+mod stopped;
 mod strict;
 
 use std::path::Path;

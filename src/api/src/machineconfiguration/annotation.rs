@@ -105,6 +105,9 @@ of_nodes! {
     /// limit of its pool's rollout policy. While the node stays cordoned, the rollout passes it
     /// over.
     QUARANTINED = "slipway.dev/quarantined", Other, Controller;
+    /// Written by an administrator: a [`super::NodeHold`]. While it is there, the controller
+    /// assigns the node nothing new; what it was assigned is finished.
+    HOLD = "slipway.dev/hold", Other, Controller;
     /// Written by the managed upgrade operator: a [`super::DrainLease`]. While it is held, the
     /// daemon evicts no pod.
     DRAIN_LEASE = "slipway.dev/drain-lease", Other, Daemon;

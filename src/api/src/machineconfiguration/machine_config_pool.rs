@@ -383,6 +383,10 @@ words! {
         Paused = "Paused",
         /// Nodes are not ready, or cordoned.
         NodesNotReady = "NodesNotReady",
+        /// A person stopped the pool, or the cluster.
+        Stopped = "Stopped",
+        /// A person keeps nodes out of the rollout.
+        NodesOnHold = "NodesOnHold",
         /// Nodes could not be drained in time, and are passed over.
         NodesQuarantined = "NodesQuarantined",
         /// The API server does not take what nodes are to be told.

@@ -45,7 +45,7 @@ fn every_value_of_the_enums_is_explained() {
 }
 
 #[test]
-fn annotations_of_builds_and_pins_are_explained() {
+fn annotations_of_builds_pins_and_people_are_explained() {
     for key in [
         annotation::REBUILD,
         annotation::CURRENT_MACHINE_OS_BUILD,
@@ -54,6 +54,8 @@ fn annotations_of_builds_and_pins_are_explained() {
         annotation::DESIRED_PINS,
         annotation::CURRENT_PINS,
         annotation::NOT_PINNED,
+        annotation::HOLD,
+        api::stop::STOP,
     ] {
         let found = find(key);
         assert_eq!(found.len(), 1, "{key}");

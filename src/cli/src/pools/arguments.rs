@@ -3,6 +3,7 @@
 use clap::Args;
 
 use crate::kubeconfig::ClusterArgs;
+use crate::stopping::{NodeVerb, PoolVerb, ReasonArgs};
 
 /// `slipway pool`.
 #[derive(Debug, Args)]
@@ -10,6 +11,12 @@ pub struct PoolArgs {
     /// One MachineConfigPool [default: all]
     #[arg(value_name = "NAME")]
     pub name: Option<String>,
+    /// Stop it, or let it go on [default: show it]
+    #[arg(value_name = "VERB", value_enum)]
+    pub verb: Option<PoolVerb>,
+    /// Why it is stopped.
+    #[command(flatten)]
+    pub reason: ReasonArgs,
     /// The cluster.
     #[command(flatten)]
     pub cluster: ClusterArgs,
@@ -21,6 +28,12 @@ pub struct NodeArgs {
     /// The Node
     #[arg(value_name = "NAME")]
     pub name: String,
+    /// Put it on hold, or release it [default: show it]
+    #[arg(value_name = "VERB", value_enum, conflicts_with_all = ["try_drain", "plan_to"])]
+    pub verb: Option<NodeVerb>,
+    /// Why it is on hold.
+    #[command(flatten)]
+    pub reason: ReasonArgs,
     /// Ask the API server which pods it would let a drain evict now; no pod is evicted
     #[arg(long)]
     pub try_drain: bool,

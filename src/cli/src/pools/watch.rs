@@ -180,11 +180,13 @@ fn live_node(node: &NodeView, pool: &str) -> LiveNode {
         None if pool.is_empty() => String::new(),
         None => status.state().as_str().to_owned(),
     };
+    let waits_for = status.waits_for.clone();
+    let hold = node.hold.as_ref().map(ToString::to_string);
     LiveNode {
         name: node.name.clone(),
         pool: pool.to_owned(),
         phase,
-        waits_for: status.waits_for.clone().unwrap_or_default(),
+        waits_for: waits_for.or(hold).unwrap_or_default(),
         reason: status.reason.clone(),
         since: status.since.as_ref().and_then(Reading::known).copied(),
         is_out: !node.is_ready(),

@@ -8,6 +8,7 @@ use release::Version;
 use crate::decide::upgrade::request::UpgradeWish;
 use crate::decide::upgrade::status::StatusDetails;
 use crate::kubeconfig::ClusterArgs;
+use crate::stopping::ReasonArgs;
 
 /// `slipway upgrade`.
 #[derive(Debug, Args)]
@@ -114,6 +115,11 @@ pub enum UpgradeVerb {
     /// Check a release before it is requested, without a change: all that fails is shown at once.
     /// Without --to and --to-image, show what was found last
     Preflight(PreflightArgs),
+    /// Stop the cluster: no node, no run level of a release and no step of a managed upgrade
+    /// begins; what has begun is finished
+    Stop(ReasonArgs),
+    /// Let a stopped cluster go on
+    Go,
     /// Return to the release before
     Rollback {
         /// Return over a minor version; the release before must list the present one as a source

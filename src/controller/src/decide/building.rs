@@ -7,8 +7,10 @@ use api::machineconfiguration::node_status::Reading;
 use api::machineconfiguration::{MachineOSBuild, MachineOSConfig, PhaseName, Target};
 use image_build::BuildRefusal;
 use image_build::architecture::ImageArchitecture;
+use image_build::step::{BuildAction, BuildStep, CHECK, DeletionCause};
 use operator::watch::kept::ConfigMapData;
 use pool::node::NodeView;
+use pool::stop::PoolStops;
 
 use super::release::images::{OS_BUILDER, component};
 use crate::store::Snapshot;
@@ -31,6 +33,43 @@ pub fn builds_of(snapshot: &Snapshot, config: &str) -> Vec<Arc<MachineOSBuild>> 
     let builds = snapshot.os_builds.values();
     let builds = builds.filter(|build| build.spec.machine_os_config.name == config);
     builds.cloned().collect()
+}
+
+/// What is done next of the build of a pool's image: while the pool is stopped nothing that begins
+/// a build. One that runs is followed to its end, and what nothing wants any more goes.
+pub fn unless_stopped(step: BuildStep, snapshot: &Snapshot, pool: &str) -> BuildStep {
+    let stops = snapshot.pools.get(pool);
+    let stops = stops.map(|pool| snapshot.stops_of(&pool.view));
+    match (&step, stops.filter(PoolStops::are_set)) {
+        (BuildStep::Act(action), Some(stops)) if begins(action) => BuildStep::Wait {
+            after: CHECK,
+            why: Some(stops.to_string()),
+        },
+        _ => step,
+    }
+}
+
+/// Whether an action leads to a build that would not be otherwise.
+const fn begins(action: &BuildAction) -> bool {
+    match action {
+        BuildAction::AcceptRebuild
+        | BuildAction::Create
+        | BuildAction::Prepare { .. }
+        | BuildAction::StartJob { .. }
+        | BuildAction::Delete {
+            why: DeletionCause::Rebuild | DeletionCause::ImageMissing,
+            ..
+        } => true,
+        BuildAction::Delete {
+            why: DeletionCause::Superseded | DeletionCause::Unneeded | DeletionCause::ConfigGone,
+            ..
+        }
+        | BuildAction::NameCurrent { .. }
+        | BuildAction::DeleteForeignJob { .. }
+        | BuildAction::Report { .. }
+        | BuildAction::ReportConfig { .. }
+        | BuildAction::Clean { .. } => false,
+    }
 }
 
 /// The nodes of a pool.
@@ -124,6 +163,44 @@ mod tests {
 
     use super::*;
     use crate::fixture::{OLD, node, settled};
+
+    #[test]
+    fn a_stopped_pool_begins_no_build_and_ends_those_that_are_unneeded() {
+        let (mut cluster, _, _) = settled();
+        let build = || "worker-1".to_owned();
+        let delete = |why| BuildAction::Delete {
+            build: build(),
+            uid: "u".to_owned(),
+            why,
+        };
+        let goes_on = cluster.snapshot();
+        cluster.pools[0]["metadata"]["annotations"] = json!({ "slipway.dev/stop": "" });
+        let stopped = cluster.snapshot();
+        for (action, begins) in [
+            (BuildAction::AcceptRebuild, true),
+            (BuildAction::Create, true),
+            (BuildAction::Prepare { build: build() }, true),
+            (BuildAction::StartJob { build: build() }, true),
+            (delete(DeletionCause::Rebuild), true),
+            (delete(DeletionCause::ImageMissing), true),
+            (delete(DeletionCause::Superseded), false),
+            (delete(DeletionCause::Unneeded), false),
+            (delete(DeletionCause::ConfigGone), false),
+            (BuildAction::NameCurrent { build: build() }, false),
+        ] {
+            let step = BuildStep::Act(action);
+            let next = unless_stopped(step.clone(), &goes_on, "worker");
+            assert_eq!(next, step);
+            let next = unless_stopped(step.clone(), &stopped, "worker");
+            let waits =
+                matches!(&next, BuildStep::Wait { why: Some(why), .. } if why.contains("stopped"));
+            assert_eq!((waits, next == step), (begins, !begins), "{step:?}");
+            // Without a pool there is no switch of its own.
+            assert_eq!(unless_stopped(step.clone(), &stopped, "infra"), step);
+        }
+        let settled = BuildStep::Settled;
+        assert_eq!(unless_stopped(settled.clone(), &stopped, "worker"), settled);
+    }
 
     #[test]
     fn the_builder_is_the_releases_or_the_options() {

@@ -49,11 +49,14 @@ impl Controller {
     }
 }
 
-/// Decides which of the observed nodes are assigned the pool's sets now.
+/// Decides which of the observed nodes are assigned the pool's sets now: none while it is stopped.
 pub(super) fn begin_round(observed: &mut Observed, pins: &PoolPins, snapshot: &Snapshot) {
     let Ok(Some(list)) = pins else {
         return;
     };
+    if observed.pool.view.stops.are_set() {
+        return;
+    }
     let members = observed.members();
     let at_once = decide::pins::at_once(&observed.pool.view, snapshot, members.len());
     let round = PinRound::new(list.clone(), &members, at_once);

@@ -11,6 +11,7 @@ mod policy;
 mod responses;
 mod room;
 mod settings;
+mod stopping;
 mod stored;
 
 use std::cell::Cell;

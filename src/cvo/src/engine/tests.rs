@@ -1,7 +1,12 @@
 #![expect(clippy::needless_pass_by_value, reason = "json! makes values")]
 
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+
+use api::config::ClusterVersion;
 use apimock::{Call, Reply, Script};
 use cluster::access::Access;
+use cluster::cache::WatchEvent;
 use release::inclusion::Cluster;
 use serde_json::{Value, json};
 
@@ -56,6 +61,15 @@ fn apply(path: &str, manifest: Value, reply: Reply) -> Call {
 
 /// One pass over a release of these files, and what has failed in it.
 async fn pass(files: &[(&str, Value)], calls: Vec<Call>) -> (bool, Vec<Failure>) {
+    pass_of(files, calls, &Cache::default()).await
+}
+
+/// The same of the cluster that this ClusterVersion may stop.
+async fn pass_of(
+    files: &[(&str, Value)],
+    calls: Vec<Call>,
+    versions: &Cache<ClusterVersions>,
+) -> (bool, Vec<Failure>) {
     let root = tempfile::tempdir().unwrap();
     let directory = root.path().join(release::RELEASE_MANIFESTS);
     for directory in [root.path().join(release::MANIFESTS), directory.clone()] {
@@ -97,6 +111,7 @@ async fn pass(files: &[(&str, Value)], calls: Vec<Call>) -> (bool, Vec<Failure>)
         ordering: Ordering::Updating,
         injected: Injected::default(),
         tolerated: BTreeSet::new(),
+        versions: versions.clone(),
         now: || Timestamp::UNIX_EPOCH,
     };
     let entries: Vec<&Entry> = files.inventory.entries.iter().collect();
@@ -155,6 +170,46 @@ async fn object_of_two_files_is_made_once_and_applied_as_the_last_has_it() {
     assert!(pass(&files, calls).await.0);
     let there = list("/api/v1/namespaces", std::slice::from_ref(&head));
     assert!(pass(&files, vec![found(), there, applied()]).await.0);
+}
+
+/// A stop that is set while a manifest is applied lets that one end; the next one begins once it is
+/// removed.
+#[tokio::test(start_paused = true)]
+async fn no_run_level_begins_while_the_cluster_is_stopped() {
+    let version = |value: Option<&str>| -> ClusterVersion {
+        let annotations = value.map(|value| json!({ "slipway.dev/stop": value }));
+        serde_json::from_value(json!({
+            "metadata": { "name": "version", "annotations": annotations },
+            "spec": { "clusterID": "" },
+        }))
+        .unwrap()
+    };
+    let namespace = |name: &str| manifest("v1", "Namespace", name, json!({}));
+    let files = [
+        ("0000_10_x_a.json", namespace("a")),
+        ("0000_20_y_b.json", namespace("b")),
+    ];
+    let versions = Cache::default();
+    let goes_on = Arc::new(AtomicBool::new(false));
+    let stored = || Reply::ok(json!({ "metadata": { "name": "a", "resourceVersion": "1" } }));
+    let (watch, stopped) = (versions.clone(), version(Some("")));
+    let has_gone_on = Arc::clone(&goes_on);
+    let calls = vec![
+        kinds("/api/v1", "namespaces", "Namespace"),
+        list("/api/v1/namespaces", &[]),
+        apply("/api/v1/namespaces/a", namespace("a"), stored())
+            .meanwhile(move || watch.apply(WatchEvent::Applied(stopped.clone()))),
+        apply("/api/v1/namespaces/b", namespace("b"), stored())
+            .meanwhile(move || assert!(has_gone_on.load(Relaxed))),
+    ];
+    let later = async {
+        tokio::time::sleep(Duration::from_mins(3)).await;
+        goes_on.store(true, Relaxed);
+        versions.apply(WatchEvent::Applied(version(None)));
+    };
+    let ((is_done, failures), ()) =
+        tokio::join!(Box::pin(pass_of(&files, calls, &versions)), later);
+    assert!(is_done, "{failures:?}");
 }
 
 #[test]

@@ -30,7 +30,8 @@ use version_update::release_state::{
     ReleaseEvent, ReleaseState, ReleaseTask, ReleaseWait, SpecRead,
 };
 use version_update::risk;
-use version_update::validation::validate;
+use version_update::stop;
+use version_update::validation::{WantedRelease, validate};
 
 /// How long verification may take, as a share of the time for all of the retrieval.
 const VERIFICATION_SHARE: u32 = 2;
@@ -52,10 +53,16 @@ impl VersionOperator {
             // The running release says whose signatures count. It wakes this key once it is read.
             return Ok(Next::Settled);
         };
+        let wanted = validate(&object, &self.own()).1;
+        if stop::holds_request(&object, &wanted, &running.on_disk.image) {
+            tracing::info!("the cluster is stopped: no other release is retrieved");
+            // The end of the stop is a change of the ClusterVersion.
+            return Ok(Next::Settled);
+        }
         let update = object.spec.desired_update.as_ref();
         let history = object.status.iter().flat_map(|status| &status.history);
         let spec = SpecRead {
-            wanted: validate(&object, &self.own()).1,
+            wanted,
             own: own_on_disk(&self.settings),
             is_forced: update.is_some_and(|update| update.force),
             generation: object.metadata.generation,
@@ -81,6 +88,10 @@ impl VersionOperator {
     ) -> Result<ReleaseWait, wire::Error> {
         loop {
             let state = self.releases().state.clone();
+            if self.holds(&state) {
+                // It stays where it is, and is taken up again by the change that ends the stop.
+                return Ok(ReleaseWait::Change);
+            }
             task = match (task, state) {
                 (ReleaseTask::Wait(wait), _) => return Ok(wait),
                 (ReleaseTask::Retrieve, ReleaseState::Retrieving(_, request)) => {
@@ -102,6 +113,16 @@ impl VersionOperator {
                 _ => return Ok(ReleaseWait::Change),
             };
         }
+    }
+
+    /// Whether the cluster was stopped while a release was on its way, so that it is not begun.
+    pub(super) fn holds(&self, state: &ReleaseState) -> bool {
+        let wanted = state.request().map(|it| it.release.clone());
+        let wanted = wanted.map(WantedRelease::Other);
+        let object = self.object();
+        wanted.zip(object).is_some_and(|(wanted, object)| {
+            stop::holds_request(&object, &wanted, &state.on_disk().image)
+        })
     }
 
     /// Loads a release and tells what is found. If it is accepted, it is not loaded once more.

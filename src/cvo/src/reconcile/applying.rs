@@ -66,6 +66,7 @@ impl VersionOperator {
             ordering,
             injected: self.injected(&object, payload, &entries).await?,
             tolerated: builder::tolerated(&object),
+            versions: self.caches.versions.clone(),
             now: self.now,
         };
         if !self.is_applied(&loaded.on_disk) {

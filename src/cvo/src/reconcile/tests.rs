@@ -1,11 +1,14 @@
 use std::path::Path;
 
+use api::config::Release;
 use apimock::{Call, Reply, Script};
 use chassis::metrics::Counter;
 use cluster::cache::WatchEvent;
 use cluster::events::Speaker;
 use operator::Operator;
 use serde_json::{Value, json};
+use version_update::acceptance::RequestedRelease;
+use version_update::release_state::{AppliedRelease, ReleaseStage, ReleaseState};
 
 use super::*;
 use crate::engine::SharedReport;
@@ -261,5 +264,97 @@ async fn release_whose_application_had_begun_is_tried_before_the_own_one() {
             ("RetrievePayload", why.to_owned())
         });
         assert_eq!(step, refused);
+    }
+}
+
+/// The ClusterVersion as it is when the cluster is stopped.
+fn stopped(resource_version: u32, history: &[(&str, &str)]) -> ClusterVersion {
+    let mut object = object(resource_version, history);
+    let value = r#"{"by":"alice","since":"2026-11-30T07:15:00Z"}"#;
+    let annotations = [(api::stop::STOP.to_owned(), value.to_owned())];
+    object.metadata.annotations = Some(annotations.into());
+    object
+}
+
+/// While the cluster is stopped the applied release is kept, no other one is retrieved, and of one
+/// that was accepted no manifest begins.
+#[tokio::test(start_paused = true)]
+async fn stopped_cluster_is_kept_and_begins_no_release() {
+    let (own, others) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    write(own.path(), "4.2.0", "a");
+    let versions = Cache::default();
+    let completed = [("Completed", OWN)];
+    versions.apply(WatchEvent::Applied(stopped(1, &completed)));
+    let [gates, proxies] = settings();
+    let mut calls = vec![gates.clone(), proxies.clone(), discovery()];
+    calls.extend(pass("a"));
+    // It goes on: checked, and recorded while it is stopped again.
+    calls.push(gates.clone());
+    calls.extend(settings());
+    calls.extend(settings());
+    // It goes on.
+    calls.extend(settings());
+    calls.extend(pass("b"));
+    let (script, client) = Script::start(calls);
+    let access = Arc::new(Access::of_client(client));
+    let operator = version_operator(&access, &versions, (own.path(), others.path()));
+    write(&operator.settings.retrieval.root(NEXT), "4.2.1", "b");
+    let turns = async {
+        let interval = operator.settings.interval;
+        let turn = |key| operator.reconcile(key);
+        let applied = turn(&VersionWork::Release).await.unwrap();
+        assert_eq!(applied, Next::After(interval));
+        assert_eq!(turn(&VersionWork::Request).await.unwrap(), Next::Settled);
+        assert_eq!(operator.releases().state.name(), "Running");
+        versions.apply(WatchEvent::Applied(object(2, &completed)));
+        assert_eq!(turn(&VersionWork::Request).await.unwrap(), Next::Settled);
+        assert_eq!(turn(&VersionWork::Release).await.unwrap(), Next::Retry);
+        let recorded = [("Partial", NEXT), ("Completed", OWN)];
+        versions.apply(WatchEvent::Applied(stopped(3, &recorded)));
+        // The pass waits for its whole time, and the next one follows at once.
+        let waited = turn(&VersionWork::Release).await.unwrap();
+        assert_eq!(waited, Next::After(Duration::ZERO));
+        assert!(!operator.engine.report().is_applied);
+        versions.apply(WatchEvent::Applied(object(4, &recorded)));
+        let applied = turn(&VersionWork::Release).await.unwrap();
+        assert_eq!(applied, Next::After(interval));
+    };
+    script.drive(Box::pin(turns)).await;
+    assert!(operator.engine.report().is_applied);
+}
+
+/// A stop that comes while a release is on its way leaves it where it is.
+#[tokio::test]
+async fn release_on_its_way_is_held_once_the_cluster_is_stopped() {
+    let directory = tempfile::tempdir().unwrap();
+    let versions = Cache::default();
+    let (_script, client) = Script::start(Vec::new());
+    let access = Arc::new(Access::of_client(client));
+    let operator = version_operator(&access, &versions, (directory.path(), directory.path()));
+    let applied = AppliedRelease {
+        on_disk: Arc::clone(operator.releases().state.on_disk()),
+        stage: ReleaseStage::Running,
+        attempt: 0,
+    };
+    let request = RequestedRelease {
+        release: Release {
+            image: NEXT.to_owned(),
+            ..Release::default()
+        },
+        is_forced: true,
+        generation: Some(2),
+        step: None,
+        refusals: 0,
+    };
+    let on_its_way = ReleaseState::Retrieving(applied.clone(), request);
+    let begun = [("Partial", NEXT), ("Completed", OWN)];
+    for (object, is_held) in [
+        (object(1, &[("Completed", OWN)]), false),
+        (stopped(2, &[("Completed", OWN)]), true),
+        (stopped(3, &begun), false),
+    ] {
+        versions.apply(WatchEvent::Applied(object));
+        assert_eq!(operator.holds(&on_its_way), is_held);
+        assert!(!operator.holds(&ReleaseState::Alone(applied.clone())));
     }
 }

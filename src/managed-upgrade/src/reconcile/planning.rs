@@ -100,7 +100,7 @@ impl UpgradeOperator {
         );
         let pace = self.pace(pass, is_commenced);
         let forecast = from
-            .filter(|_| !is_over && refused.is_none())
+            .filter(|_| !is_over && refused.is_none() && pass.stop().is_none())
             .map(|from| plan::forecast(from.max(pass.now), &pace));
         UpgradePlan {
             uid: uid.to_owned(),

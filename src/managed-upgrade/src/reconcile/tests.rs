@@ -381,3 +381,40 @@ async fn hook_that_has_succeeded_is_written_before_what_follows() {
     };
     script.drive(work).await;
 }
+
+#[test]
+fn condition_says_who_stopped_the_cluster_and_that_it_goes_on() {
+    let shown = |pass: &Pass| {
+        let condition = pass.entry.condition(STOPPED)?;
+        let (status, reason) = (&condition.status, &condition.reason);
+        Some(format!("{status} {reason}: {}", condition.message))
+    };
+    let mut pass = pass("");
+    note_stop(&mut pass);
+    assert_eq!(shown(&pass), None);
+    let by_alice = r#"{"by":"alice","since":"2026-11-30T07:15:00Z","reason":"kernel bug"}"#;
+    for (value, said) in [
+        (by_alice, "by alice since 2026-11-30T07:15:00Z: kernel bug"),
+        (
+            "7",
+            "by annotation slipway.dev/stop, which cannot be read: invalid type: integer `7`, \
+             expected struct StopRecord at line 1 column 1: \"7\"",
+        ),
+    ] {
+        let stop = (api::stop::STOP.to_owned(), value.to_owned());
+        pass.version.metadata.annotations = Some([stop].into());
+        note_stop(&mut pass);
+        let expected = format!("True Stopped: no step begins: the cluster is stopped {said}");
+        assert_eq!(shown(&pass), Some(expected));
+    }
+    // One that is over is not stopped.
+    let mut over = self::pass("");
+    over.version = pass.version.clone();
+    over.entry.phase = UpgradePhase::Upgraded;
+    note_stop(&mut over);
+    assert_eq!(shown(&over), None);
+    pass.version.metadata.annotations = None;
+    note_stop(&mut pass);
+    let expected = "False Resumed: the cluster goes on".to_owned();
+    assert_eq!(shown(&pass), Some(expected));
+}

@@ -48,11 +48,20 @@ impl Step<'_> {
         }
         let late = self.nodes.iter();
         let late = late.filter(|node| !node.status.is_updated(target) || !node.is_ready());
-        let late = NameList::new(late.map(|node| node.name.as_str()));
+        let late: Vec<String> = late.map(|node| named(node)).collect();
+        let late = NameList::new(late.iter().map(String::as_str));
         (!late.is_empty()).then(|| PolicyWait::Step {
             step: self.name.clone(),
             nodes: Arc::new(late),
         })
+    }
+}
+
+/// A node that others wait for; one on hold waits for a person.
+fn named(node: &NodeView) -> String {
+    match &node.hold {
+        Some(_) => format!("{} (on hold)", node.name),
+        None => node.name.clone(),
     }
 }
 

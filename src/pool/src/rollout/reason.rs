@@ -3,12 +3,13 @@
 use std::fmt;
 use std::sync::Arc;
 
-use api::machineconfiguration::Target;
+use api::machineconfiguration::{NodeHold, Target};
 
 use crate::hold::Hold;
 use crate::list::{NameList, list};
 use crate::node::{NodeView, Unready};
 use crate::policy::PolicyWait;
+use crate::stop::PoolStops;
 
 /// Why a node gets no assignment now.
 ///
@@ -27,7 +28,11 @@ pub enum NotAssigned {
     /// The pool is being deleted.
     PoolDeleted,
     Paused,
+    /// A person stopped the pool or the cluster.
+    Stopped(Arc<PoolStops>),
     Held(Hold),
+    /// A person keeps it out of the rollout.
+    OnHold(NodeHold),
     /// The controller runs on it, and other nodes wait for an assignment.
     RunsController,
     /// The pool has no budget.
@@ -131,7 +136,9 @@ impl fmt::Display for NotAssigned {
             Self::NoTarget => f.write_str("the pool has no configuration yet"),
             Self::PoolDeleted => f.write_str("the pool is being deleted"),
             Self::Paused => f.write_str("the pool is paused"),
+            Self::Stopped(stops) => stops.fmt(f),
             Self::Held(hold) => hold.fmt(f),
+            Self::OnHold(hold) => hold.fmt(f),
             Self::RunsController => {
                 f.write_str("the controller runs on it, and other nodes of the pool wait")
             }

@@ -54,6 +54,11 @@ impl Run {
     /// Starts the next task: none while all workers are busy, while what has to come before it
     /// runs, after a cancellation, and at the end.
     pub fn start(&mut self) -> Option<Task> {
+        self.start_if(|_| true)
+    }
+
+    /// The same of those tasks that may begin now. A chain waits at one that may not.
+    pub fn start_if(&mut self, may_begin: impl Fn(Task) -> bool) -> Option<Task> {
         if self.is_cancelled || self.tally.running.len() >= self.workers {
             return None;
         }
@@ -63,7 +68,7 @@ impl Run {
             if chain.is_running || chain.is_given_up {
                 continue;
             }
-            if let Some(task) = tasks.get(chain.started) {
+            if let Some(task) = tasks.get(chain.started).filter(|task| may_begin(**task)) {
                 chain.started += 1;
                 chain.is_running = true;
                 self.tally.running.push(*task);

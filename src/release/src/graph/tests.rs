@@ -169,6 +169,22 @@ fn nothing_is_started_after_a_cancellation() {
     assert_eq!(run.untried(), [1]);
 }
 
+#[test]
+fn a_chain_waits_at_a_task_that_may_not_begin() {
+    let manifests = manifests("10_a_1 10_a_2 10_b_1 20_c_1");
+    let mut run = Run::new(Graph::of(&manifests, Ordering::Updating), 9);
+    let first = run.start_if(|task| task != 0);
+    assert_eq!(first, Some(2));
+    assert_eq!(run.start_if(|task| task != 0), None);
+    run.finish(2, true);
+    assert!(!run.is_over(), "a task is left");
+    for task in [0, 1, 3] {
+        assert_eq!(run.start(), Some(task));
+        run.finish(task, true);
+    }
+    assert!(run.is_over());
+}
+
 fn any_files() -> impl Strategy<Value = Vec<Manifest>> {
     let file =
         (0..4_u8, 0..3_u8, prop::bool::weighted(0.1)).prop_map(|(level, component, is_job)| {

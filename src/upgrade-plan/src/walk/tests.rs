@@ -474,3 +474,76 @@ fn version_of_an_image_is_read_before_the_start_and_before_the_commencement() {
         }
     }
 }
+
+impl Cluster {
+    /// A person stops the cluster, or lets it go on.
+    fn stop(&mut self, is_stopped: bool) {
+        let value = r#"{"by":"alice","since":"2026-11-30T07:15:00Z"}"#;
+        let stop = (api::stop::STOP.to_owned(), value.to_owned());
+        let annotations = is_stopped.then(|| [stop].into());
+        self.version.metadata.annotations = annotations;
+    }
+
+    /// So many passes, with time between them.
+    fn passes(&mut self, count: usize) {
+        for _ in 0..count {
+            if self.pass(&mut { usize::MAX }) != Some(Then::Decide) {
+                self.rest();
+            }
+        }
+    }
+
+    /// The steps that have begun, and what else was noted.
+    fn noted(&self) -> Vec<String> {
+        let conditions = self.entry.conditions.iter();
+        let mut noted: Vec<String> = conditions.map(|it| it.r#type.clone()).collect();
+        noted.sort_unstable();
+        noted
+    }
+}
+
+#[test]
+fn stopped_upgrade_begins_no_step_wherever_it_is() {
+    let mut stopped_at = std::collections::BTreeSet::new();
+    for before in 0..14 {
+        let mut cluster = cluster(UpgradePhase::Upgrading);
+        cluster.passes(before);
+        cluster.stop(true);
+        let (noted, requested) = (cluster.noted(), cluster.version.spec.desired_update.clone());
+        cluster.passes(5);
+        assert_eq!(cluster.noted(), noted, "{before}");
+        assert_eq!(cluster.version.spec.desired_update, requested, "{before}");
+        stopped_at.insert(noted.len());
+        cluster.stop(false);
+        let (effects, _) = cluster.run(usize::MAX);
+        let last = effects.last().map(String::as_str);
+        assert_eq!(last, Some("StateCompleted"), "{before}: {effects:?}");
+    }
+    assert!(stopped_at.len() > 3, "{stopped_at:?}");
+}
+
+#[test]
+fn stopped_upgrade_does_not_start_and_its_window_goes_on() {
+    let mut waits = cluster(UpgradePhase::Pending);
+    waits.stop(true);
+    waits.passes(5);
+    assert_eq!(waits.entry.phase, UpgradePhase::Pending);
+    waits.stop(false);
+    waits.passes(1);
+    assert_eq!(waits.entry.phase, UpgradePhase::Upgrading);
+    // One that has changed nothing is given up at the end of its window.
+    let mut late = cluster(UpgradePhase::Upgrading);
+    late.stop(true);
+    late.passes(3);
+    assert_eq!(late.entry.phase, UpgradePhase::Upgrading);
+    late.now = at(121);
+    late.passes(1);
+    assert_eq!(late.entry.phase, UpgradePhase::Failed);
+    // One that has not started is missed.
+    let mut missed = cluster(UpgradePhase::Pending);
+    missed.stop(true);
+    missed.now = at(121);
+    missed.passes(1);
+    let invalid = missed.effects.last().unwrap();
+    assert!(invalid.contains("has closed"), "{invalid}");
+}

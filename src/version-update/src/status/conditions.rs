@@ -3,14 +3,19 @@
 use api::ConditionStatus;
 use api::condition;
 use api::config::{ClusterCondition, ClusterConditionType};
+use api::stop::StopSwitch;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::failure::{FailureVerdict, Summary};
 use crate::report::Report;
 use crate::retrieved_updates::RetrievedUpdates;
+use crate::stop;
 
 const INVALID: &str = "InvalidClusterVersion";
+
+/// What comes between what is said of the release, and who stopped the cluster.
+const STOPPED: &str = "; the cluster is stopped ";
 
 /// A list of conditions that is written at one time.
 pub(super) struct Conditions<'a> {
@@ -129,6 +134,25 @@ impl Conditions<'_> {
         );
         let text = format!("Error while reconciling {version}: {}", shown.summary);
         self.set(progressing, ConditionStatus::False, &shown.reason, &text);
+    }
+
+    /// Who stopped the cluster, after what is said of the release; a failure keeps its reason. The
+    /// message may be one that was written while it was, or was not.
+    pub(super) fn stopped(&mut self, switch: Option<&StopSwitch>) {
+        let progressing = ClusterConditionType::Progressing;
+        let Some(condition) = self.find(&progressing).cloned() else {
+            return;
+        };
+        let said = condition.message.split_once(STOPPED);
+        let message = said.map_or(condition.message.as_str(), |(message, _)| message);
+        let reason = Some(condition.reason.as_str()).filter(|reason| *reason != stop::REASON);
+        let reason = reason.unwrap_or_default();
+        let (reason, message) = match (switch, reason) {
+            (None, _) => (reason, message.to_owned()),
+            (Some(switch), "") => (stop::REASON, format!("{message}{STOPPED}{switch}")),
+            (Some(switch), _) => (reason, format!("{message}{STOPPED}{switch}")),
+        };
+        self.set(progressing, condition.status, reason, &message);
     }
 
     /// The release is on its way.

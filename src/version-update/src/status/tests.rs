@@ -239,6 +239,70 @@ fn what_is_waited_for_and_what_fails_is_said() {
     );
 }
 
+/// A reader of `Progressing` sees who stopped the cluster, once, and no more when it goes on.
+#[test]
+fn stopped_cluster_says_so_after_what_it_does() {
+    let stop = |cluster: &mut Cluster, value: Option<&str>| {
+        let annotations =
+            value.map(|value| [(api::stop::STOP.to_owned(), value.to_owned())].into());
+        cluster.0.metadata.annotations = annotations;
+    };
+    let by_alice = r#"{"by":"alice","since":"2026-11-30T07:15:00Z","reason":"kernel bug"}"#;
+    let by_bob = r#"{"by":"bob","since":"2026-11-30T07:16:00Z"}"#;
+    let said = "; the cluster is stopped by alice since 2026-11-30T07:15:00Z: kernel bug";
+    let mut done = report(1, 1);
+    done.complete(BTreeMap::new());
+    let mut failed = done.clone();
+    failed.begin(accepted(), 1);
+    let failure = Failure::operator("dns", "Degraded", Effect::FailAfterInterval);
+    failed.failures.insert(0, failure);
+    let mut starting = report(1, 0);
+    starting.is_applied = false;
+    let error = "Error while reconciling 4.2.0: the cluster operator dns is degraded";
+    let mut cluster = Cluster::updated();
+    for (value, report, expected) in [
+        (None, &done, "False : Cluster version is 4.2.0".to_owned()),
+        (
+            Some(by_alice),
+            &done,
+            format!("False Stopped: Cluster version is 4.2.0{said}"),
+        ),
+        (
+            Some(by_alice),
+            &failed,
+            format!("False ClusterOperatorDegraded: {error}{said}"),
+        ),
+        // A process that has just started keeps what the one before found, and says it once.
+        (
+            Some(by_bob),
+            &starting,
+            format!(
+                "False ClusterOperatorDegraded: {error}; the cluster is stopped by bob since \
+                 2026-11-30T07:16:00Z, without a reason"
+            ),
+        ),
+        (
+            None,
+            &starting,
+            format!("False ClusterOperatorDegraded: {error}"),
+        ),
+    ] {
+        stop(&mut cluster, value);
+        assert_eq!(cluster.condition(report, "Progressing"), expected);
+    }
+    let mut cluster = Cluster::updating();
+    stop(&mut cluster, Some(by_alice));
+    assert_eq!(
+        cluster.condition(&report(4, 1), "Progressing"),
+        format!("True Stopped: Working towards 4.2.0: 1 of 4 done (25% complete){said}")
+    );
+    stop(&mut cluster, None);
+    assert_eq!(
+        cluster.condition(&report(4, 1), "Progressing"),
+        "True : Working towards 4.2.0: 1 of 4 done (25% complete)"
+    );
+}
+
 #[test]
 fn failure_of_a_release_that_is_there_keeps_it_available() {
     let mut cluster = Cluster::updated();

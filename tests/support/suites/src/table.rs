@@ -298,7 +298,7 @@ pub(crate) const SUITES: &[Suite] = &[
     Suite {
         name: "two-controllers",
         executable: ("tests", "two-controllers"),
-        programs: &["mcc"],
+        programs: &["mcc", "slipway"],
         own: &["tests/flow/two_controllers"],
         ..SUITE
     },

@@ -48,10 +48,11 @@ const OPTIONS: [(&[&str], &[&str]); 4] = [
 const BY_FILENAME: &str = "cli";
 
 /// Names of roles, which begin as those of images do.
-const NO_IMAGES: [&str; 6] = [
+const NO_IMAGES: [&str; 7] = [
     "slipway-managed",
     "slipway-managed-view",
     "slipway-pool-view",
+    "slipway-stop",
     "slipway-try-drain",
     "slipway-upgrade",
     "slipway-upgrade-view",

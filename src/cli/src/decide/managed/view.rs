@@ -9,7 +9,8 @@ use serde::Serialize;
 use crate::decide::blocks::{columns, duration};
 
 /// What is shown beside the plan, by condition and the status that is worth it.
-const NOTES: [(&str, ConditionStatus); 3] = [
+const NOTES: [(&str, ConditionStatus); 4] = [
+    ("UpgradeStopped", ConditionStatus::True),
     ("OperatorConfigValid", ConditionStatus::False),
     ("UpgradeConfigValid", ConditionStatus::False),
     ("DesiredChangeRefused", ConditionStatus::True),

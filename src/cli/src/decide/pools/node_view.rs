@@ -52,6 +52,9 @@ pub(crate) struct NodeDetails {
     /// The configuration of its pool that it was not assigned yet.
     pool_config: Option<String>,
     waits_for: Option<String>,
+    /// Why a person keeps it out of the rollout.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hold: Option<String>,
     reason: String,
     desired_drain: Option<String>,
     last_applied_drain: Option<String>,
@@ -95,6 +98,7 @@ impl NodeDetails {
                 .filter(|target| !status.is_assigned_to(target))
                 .map(|target| target.config),
             waits_for: status.waits_for.clone(),
+            hold: node.hold.as_ref().map(ToString::to_string),
             reason: status.reason.clone(),
             desired_drain: status.desired_drain.as_ref().map(written::<DrainRequest>),
             last_applied_drain: status
@@ -146,6 +150,7 @@ impl NodeDetails {
             row("Assigned", &given(&self.desired_config));
         }
         row("Not assigned yet", &given(&self.pool_config));
+        row("Hold", &given(&self.hold));
         row("Waits for", &given(&self.waits_for));
         row("Reason", &self.reason);
         if self.desired_drain != self.last_applied_drain {

@@ -9,7 +9,9 @@ mod pinned;
 use api::condition::ConditionStatus;
 use api::machineconfiguration::MachineConfigPool;
 use api::machineconfiguration::label::role;
-use api::machineconfiguration::machine_config_pool::{PoolCondition, PoolConditionType};
+use api::machineconfiguration::machine_config_pool::{
+    PoolCondition, PoolConditionReason, PoolConditionType,
+};
 use api::machineconfiguration::node_status::Reading;
 use jiff::Timestamp;
 use pool::budget::budget;
@@ -40,6 +42,9 @@ const FAULTS: [PoolConditionType; 5] = [
 pub(crate) struct PoolDetails {
     name: String,
     is_paused: bool,
+    /// Who stopped it by its own switch, since when and why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stopped: Option<String>,
     max_unavailable: String,
     /// The rendered configuration that nodes are to reach.
     target: Option<String>,
@@ -54,6 +59,8 @@ pub(crate) struct PoolDetails {
     updated: usize,
     out_of_service: usize,
     failed: usize,
+    /// Nodes that a person keeps out of the rollout.
+    on_hold: usize,
     /// Whether its status is of an older generation of the pool.
     is_behind: bool,
     faults: Vec<PoolFinding>,
@@ -93,6 +100,9 @@ struct NodeRow {
     desired: Option<String>,
     is_updated: bool,
     waits_for: Option<String>,
+    /// Why a person keeps it out of the rollout.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hold: Option<String>,
     reason: String,
 }
 
@@ -179,6 +189,7 @@ impl PoolDetails {
         Self {
             name: view.name.clone(),
             is_paused: view.is_paused,
+            stopped: view.stops.pool.as_ref().map(|it| format!("stopped {it}")),
             max_unavailable: view
                 .max_unavailable
                 .as_ref()
@@ -192,6 +203,7 @@ impl PoolDetails {
             updated: members.iter().filter(|node| node.is_updated).count(),
             out_of_service: count(status.unavailable_machine_count),
             failed: count(status.degraded_machine_count),
+            on_hold: members.iter().filter(|node| node.hold.is_some()).count(),
             is_behind: status.observed_generation != view.generation,
             faults,
             pinned_images,
@@ -206,9 +218,26 @@ impl PoolDetails {
         &self.name
     }
 
-    /// Whether a person should read it: the pool reports a fault.
-    pub(crate) const fn needs_attention(&self) -> bool {
-        !self.faults.is_empty()
+    /// Whether a person should read it: the pool reports a fault, or a person stopped it or the
+    /// cluster.
+    pub(crate) fn needs_attention(&self) -> bool {
+        !self.faults.is_empty() || self.stopped.is_some() || self.is_stopped()
+    }
+
+    /// Whether the controller waits for a switch.
+    fn is_stopped(&self) -> bool {
+        let stopped = PoolConditionReason::Stopped.to_string();
+        let mut waiting = self.waiting.iter();
+        waiting.any(|waiting| waiting.reason == stopped)
+    }
+
+    /// What the pool reports: a stop before all else.
+    fn findings(&self) -> Vec<&PoolFinding> {
+        if self.is_stopped() {
+            self.waiting.iter().chain(&self.faults).collect()
+        } else {
+            self.faults.iter().chain(&self.waiting).collect()
+        }
     }
 
     /// What is shown of it above nodes that change: counts, what is wrong or waited for, then the
@@ -216,7 +245,9 @@ impl PoolDetails {
     /// these two name is left out.
     pub(crate) fn notes(&self) -> Vec<String> {
         let paused = if self.is_paused { ", paused" } else { "" };
-        let head = format!("{}: {}{paused}", self.name, self.counts());
+        let stopped = self.stopped.as_ref();
+        let stopped = stopped.map_or_else(String::new, |stopped| format!(", {stopped}"));
+        let head = format!("{}: {}{paused}{stopped}", self.name, self.counts());
         let image = self.image.as_ref();
         let pinned = self.pinned_images.as_ref();
         let pinned = pinned.filter(|pinned| pinned.is_under_way());
@@ -226,8 +257,8 @@ impl PoolDetails {
             (fault.r#type == build && image.is_some_and(PoolImageProgress::has_cause))
                 || (fault.r#type == pins && pinned.is_some_and(PoolPinProgress::has_failed))
         };
-        let faults = self.faults.iter().filter(|fault| !is_said(fault));
-        let findings = faults.chain(&self.waiting).map(|finding| {
+        let findings = self.findings().into_iter();
+        let findings = findings.filter(|finding| !is_said(finding)).map(|finding| {
             let (kind, message) = (&finding.r#type, first_line(&finding.message));
             format!("{}: {kind}: {message}", self.name)
         });
@@ -238,10 +269,14 @@ impl PoolDetails {
     }
 
     fn counts(&self) -> String {
-        format!(
+        let mut counts = format!(
             "{} of {} nodes updated, {} out of service, {} failed",
             self.updated, self.nodes, self.out_of_service, self.failed
-        )
+        );
+        if self.on_hold > 0 {
+            counts = format!("{counts}, {} on hold", self.on_hold);
+        }
+        counts
     }
 
     /// The stream of OS images that the pool is to have, and the last one that all nodes had; none
@@ -260,6 +295,9 @@ impl PoolDetails {
         let mut row = |key: &str, value: String| rows.push(vec![format!("{key}:"), value]);
         let none = || "none yet".to_owned();
         let target = self.target.clone().unwrap_or_else(none);
+        if let Some(stopped) = &self.stopped {
+            row("Stopped", stopped.trim_start_matches("stopped ").to_owned());
+        }
         if self.target == self.current || self.current.is_none() {
             row("Configuration", target);
         } else {
@@ -280,7 +318,7 @@ impl PoolDetails {
             let behind = "the controller has not seen the last change of the pool";
             row("Status", behind.to_owned());
         }
-        for finding in self.faults.iter().chain(&self.waiting) {
+        for finding in self.findings() {
             row(&finding.r#type, finding.text());
         }
         if let Some(pinned) = &self.pinned_images {
@@ -390,6 +428,7 @@ impl NodeRow {
             desired: status.desired_config.clone(),
             is_updated: view.is_reached_by(node),
             waits_for: status.waits_for.clone(),
+            hold: node.hold.as_ref().map(ToString::to_string),
             reason: status.reason.clone(),
         }
     }
@@ -405,7 +444,9 @@ impl NodeRow {
             (None, Some(desired)) => format!("-> {desired}"),
             (None, None) => "not reported".to_owned(),
         };
-        let waits_for = self.waits_for.as_deref().unwrap_or(&self.reason);
+        let hold = Some(&self.reason).filter(|reason| !reason.is_empty());
+        let hold = hold.or(self.hold.as_ref()).map_or("", String::as_str);
+        let waits_for = self.waits_for.as_deref().unwrap_or(hold);
         vec![
             self.name.clone(),
             state.join(", "),

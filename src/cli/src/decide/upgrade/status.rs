@@ -100,6 +100,9 @@ pub(crate) struct UpgradeStatus {
     pub(crate) is_updating: bool,
     /// How the update is, who holds it up, and since when.
     verdict: String,
+    /// Who stopped the cluster, since when and why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stopped: Option<String>,
     /// What could not be read, with the reason.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unread: Vec<String>,
@@ -137,11 +140,13 @@ impl UpgradeStatus {
         };
         // What is not read may be what is not done.
         let is_known = unread.is_empty();
+        let stopped = version.stopped();
         let is_updating = progressing.is_true() || !is_known || !pools.iter().all(is_rolled);
         if !is_updating {
             return Ok(Self {
                 is_updating,
                 verdict: NOT_UPDATING.to_owned(),
+                stopped,
                 unread: Vec::new(),
                 ends: None,
                 control_plane: None,
@@ -157,6 +162,7 @@ impl UpgradeStatus {
         Ok(Self {
             is_updating,
             verdict: verdict(&control_plane, &pools, &health, &unread),
+            stopped,
             unread,
             health,
             ends: UpdateEnds::of(&control_plane, &pools),
@@ -172,19 +178,23 @@ impl UpgradeStatus {
             .control_plane
             .as_ref()
             .and_then(ControlPlaneView::overdue);
-        !self.unread.is_empty() || overdue.is_some() || self.health.iter().any(is_bad)
+        let is_stopped = self.stopped.is_some();
+        is_stopped || !self.unread.is_empty() || overdue.is_some() || self.health.iter().any(is_bad)
     }
 
-    /// The status as text: the verdict, then what upstream's command prints.
+    /// The status as text: who stopped the cluster, the verdict, then what upstream's command
+    /// prints.
     pub(crate) fn text(&self, details: StatusDetails) -> String {
         let Some(control_plane) = &self.control_plane else {
             let faults = self.health.iter().map(HealthInsight::sentence);
-            let lines: Vec<String> = std::iter::once(self.verdict.clone())
-                .chain(faults)
-                .collect();
+            let verdict = std::iter::once(self.verdict.clone());
+            let stopped = self.stopped.iter().cloned();
+            let lines: Vec<String> = stopped.chain(verdict).chain(faults).collect();
             return format!("{}\n", lines.join("\n"));
         };
-        let mut text = format!("{}\n", self.verdict);
+        let stopped = self.stopped.as_ref();
+        let mut text = stopped.map_or_else(String::new, |stopped| format!("{stopped}\n"));
+        text.extend([self.verdict.as_str(), "\n"]);
         if let Some(ends) = &self.ends {
             text.extend([ends.text(), "\n".to_owned()]);
         }

@@ -20,6 +20,9 @@ pub(crate) struct Printed {
 pub(crate) struct UpgradeSummary {
     version: String,
     image: String,
+    /// Who stopped the cluster, since when and why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stopped: Option<String>,
     channel: String,
     upstream: String,
     conditions: Vec<SummaryCondition>,
@@ -58,6 +61,7 @@ impl UpgradeSummary {
         Self {
             version: version.desired_version().to_owned(),
             image: version.desired_image().to_owned(),
+            stopped: version.stopped(),
             channel: version.0.text("/spec/channel").to_owned(),
             upstream: version.0.text("/spec/upstream").to_owned(),
             conditions: conditions.collect(),
@@ -70,6 +74,9 @@ impl UpgradeSummary {
 pub(crate) fn text(version: VersionView<'_>, with_not_recommended: bool) -> Printed {
     let mut printed = Printed::default();
     let out = &mut printed.out;
+    if let Some(stopped) = version.stopped() {
+        out.extend([stopped, "\n".to_owned()]);
+    }
     match version.condition("Failing") {
         Some(failing) if failing.status != "False" => out.push_str(&block("Failing", &failing)),
         Some(_) => {}

@@ -1,5 +1,6 @@
 //! What ClusterVersion says, read for the views and requests.
 
+use api::stop::StopSwitch;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -48,6 +49,12 @@ impl<'a> VersionView<'a> {
     pub(crate) fn is(self, kind: &str) -> bool {
         self.condition(kind)
             .is_some_and(|condition| condition.is_true())
+    }
+
+    /// Who stopped the cluster, since when and why, in a sentence; none if it goes on.
+    pub(crate) fn stopped(self) -> Option<String> {
+        let switch = StopSwitch::read(Some(&self.0.annotations()))?;
+        Some(format!("The cluster is stopped {switch}"))
     }
 
     pub(crate) fn desired_version(self) -> &'a str {

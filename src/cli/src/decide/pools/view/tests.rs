@@ -245,3 +245,58 @@ fn the_stream_that_is_wanted_stands_beside_the_one_that_is_there() {
         assert_eq!(shown(&objects).as_deref(), Some(expected), "{name}");
     }
 }
+
+#[test]
+fn stopped_pool_says_so_first_and_nodes_on_hold_are_counted_and_named() {
+    let waiting = |reason: &str, message: &str| {
+        json!({ "conditions": [
+            { "type": "NodeDegraded", "status": "True", "reason": "", "message": "w2 failed" },
+            { "type": "Waiting", "status": "True", "reason": reason, "message": message },
+        ] })
+    };
+    let mut nodes = workers();
+    nodes[0].hold = Some(api::machineconfiguration::NodeHold("new disk".to_owned()));
+    let shown = |pool: MachineConfigPool| {
+        let (details, _) = pools(&vec![pool].into(), &nodes, moment());
+        (
+            details[0].text(),
+            details[0].notes(),
+            details[0].needs_attention(),
+        )
+    };
+    let said = "the cluster is stopped by bob since 2026-11-25T09:00:00Z: kernel bug";
+    let mut stopped = pool("worker", &json!({}), &waiting("Stopped", said));
+    stopped.metadata.annotations = Some(
+        [(
+            api::stop::STOP.to_owned(),
+            r#"{"by":"alice","since":"2026-11-25T09:00:00Z"}"#.to_owned(),
+        )]
+        .into(),
+    );
+    let (text, heading, needs_attention) = shown(stopped);
+    let own = "by alice since 2026-11-25T09:00:00Z, without a reason";
+    let lines: Vec<&str> = text.lines().map(str::trim).collect();
+    assert!(lines[0].ends_with(", 1 on hold"), "{text}");
+    assert!(
+        lines[1].starts_with("Stopped:") && lines[1].ends_with(own),
+        "{text}"
+    );
+    let place = |words: &str| lines.iter().position(|line| line.contains(words));
+    assert!(place(said) < place("w2 failed"), "{text}");
+    let held = lines.iter().find(|line| line.starts_with("w3")).unwrap();
+    assert!(held.ends_with("on hold: new disk"), "{held}");
+    assert!(
+        heading[0].ends_with(&format!("stopped {own}")),
+        "{heading:?}"
+    );
+    assert_eq!(heading[1], format!("worker: Waiting: {said}"));
+    assert!(needs_attention);
+    // Nodes that wait need no one; a fault comes first.
+    let (text, _, _) = shown(pool(
+        "worker",
+        &json!({}),
+        &waiting("NodesOnHold", "w3: on hold"),
+    ));
+    assert!(text.find("w2 failed") < text.find("w3: on hold"), "{text}");
+    assert!(!text.contains("Stopped:"), "{text}");
+}

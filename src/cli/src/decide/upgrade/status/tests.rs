@@ -247,6 +247,26 @@ fn a_cluster_at_rest_is_not_updating() {
     assert!(!status.needs_attention());
 }
 
+#[test]
+fn a_stopped_cluster_says_so_first_whether_or_not_it_is_updating() {
+    let said = "The cluster is stopped by annotation slipway.dev/stop, which cannot be read: \
+                missing field `by` at line 1 column 2: \"{}\"\n";
+    let mut cluster = snapshot("4.15.0-ec2-early");
+    cluster.version.0["metadata"]["annotations"]["slipway.dev/stop"] = "{}".into();
+    let status = UpgradeStatus::new(&cluster, now(&cluster)).unwrap();
+    assert!(status.is_updating && status.needs_attention());
+    let text = status.text(StatusDetails::None);
+    assert!(text.starts_with(said), "{text}");
+    let printed = crate::decide::upgrade::summary::text(VersionView(&cluster.version), false);
+    assert!(printed.out.starts_with(said), "{}", printed.out);
+    set(&mut cluster.version, "Progressing", "False");
+    cluster.nodes.clear();
+    let status = UpgradeStatus::new(&cluster, now(&cluster)).unwrap();
+    let text = status.text(StatusDetails::None);
+    assert_eq!(text, format!("{said}The cluster is not updating.\n"));
+    assert!(status.needs_attention());
+}
+
 fn set(object: &mut ClusterObject, kind: &str, status: &str) {
     let conditions = object.0["status"]["conditions"].as_array_mut().unwrap();
     for condition in conditions.iter_mut().filter(|found| found["type"] == kind) {
