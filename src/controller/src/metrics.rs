@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use api::ConditionStatus;
-use api::machineconfiguration::machine_config_pool::MachineConfigPoolStatus;
+use api::machineconfiguration::machine_config_pool::{MachineConfigPoolStatus, PoolConditionType};
 use api::machineconfiguration::{DRAIN_OVERDUE, MachineOSBuild, PhaseName, PinList};
 use chassis::metrics::{Collector, DescriptorEncoder, Gauge, Registry, encode_gauges};
 use jiff::Timestamp;
@@ -37,6 +37,11 @@ pub struct PoolMetrics {
     /// Whether a user's configuration replaces the OS image.
     pub is_image_overridden: bool,
     pub is_paused: bool,
+    /// Since when it is paused, as its status says.
+    pub paused_since: Option<Timestamp>,
+    /// Files of certificate authorities that nodes of a paused pool do not have as its
+    /// configuration has them; none of a pool that is not paused, or where that is not known.
+    pub missed_authorities: Option<usize>,
     /// Its conditions: type, and whether it holds.
     pub conditions: Vec<(String, bool)>,
     /// Its nodes by how far they are with pinned image sets; empty for a pool without sets.
@@ -76,6 +81,8 @@ impl PoolMetrics {
             draining: members.iter().copied().filter_map(drain_of).collect(),
             is_image_overridden,
             is_paused: pool.is_paused,
+            paused_since: None,
+            missed_authorities: None,
             conditions: Vec::new(),
             pins: Vec::new(),
             build: None,
@@ -106,6 +113,10 @@ impl PoolMetrics {
     /// With the conditions of the pool's status.
     #[must_use]
     pub fn with_conditions(mut self, status: &MachineConfigPoolStatus) -> Self {
+        let paused = status.condition(&PoolConditionType::Paused);
+        let paused = paused.filter(|condition| condition.status == ConditionStatus::True);
+        let since = paused.and_then(|condition| condition.last_transition_time.as_ref());
+        self.paused_since = since.map(|time| time.0);
         let conditions = status.conditions.iter();
         self.conditions = conditions
             .map(|condition| {
@@ -260,14 +271,7 @@ impl Collector for ControllerMetrics {
             overrides
                 .map(|(pool, metrics)| ([("pool", pool)], i64::from(metrics.is_image_overridden))),
         )?;
-        encode_gauges(
-            &mut encoder,
-            "mcc_pool_paused",
-            "Whether the pool is paused.",
-            pools
-                .iter()
-                .map(|(pool, metrics)| ([("pool", pool)], i64::from(metrics.is_paused))),
-        )?;
+        encode_pauses(&mut encoder, &pools, (self.clock)())?;
         let conditions = pools.iter().flat_map(|(pool, metrics)| {
             let conditions = metrics.conditions.iter();
             conditions.map(|(condition, holds)| {
@@ -321,6 +325,42 @@ impl Collector for ControllerMetrics {
                 .map(|node| ([("node", node)], 1_i64)),
         )
     }
+}
+
+/// Which pools are paused, for how long, and what they miss.
+fn encode_pauses(
+    encoder: &mut DescriptorEncoder<'_>,
+    pools: &BTreeMap<String, PoolMetrics>,
+    now: Timestamp,
+) -> fmt::Result {
+    encode_gauges(
+        encoder,
+        "mcc_pool_paused",
+        "Whether the pool is paused.",
+        pools
+            .iter()
+            .map(|(pool, metrics)| ([("pool", pool)], i64::from(metrics.is_paused))),
+    )?;
+    let seconds = pools.iter().filter_map(|(pool, metrics)| {
+        let since = metrics.paused_since.filter(|_| metrics.is_paused)?;
+        Some(([("pool", pool)], now.duration_since(since).as_secs().max(0)))
+    });
+    encode_gauges(
+        encoder,
+        "mcc_pool_paused_seconds",
+        "For how long a paused pool has been paused.",
+        seconds,
+    )?;
+    let missed = pools.iter().filter_map(|(pool, metrics)| {
+        let missed = metrics.missed_authorities?;
+        Some(([("pool", pool)], missed))
+    });
+    encode_gauges(
+        encoder,
+        "mcc_pool_missed_authorities",
+        "Files of certificate authorities that nodes of a paused pool lack, or have in an older form.",
+        missed,
+    )
 }
 
 /// What each node does, of those that are drained whether that takes too long.
@@ -403,12 +443,20 @@ mod tests {
         let registry = metrics.registry();
         let conditions = json!({ "conditions": [
             { "type": "Updated", "status": "False" },
-            { "type": "Degraded", "status": "True" }
+            { "type": "Degraded", "status": "True" },
+            { "type": "Paused", "status": "True", "lastTransitionTime": "2026-01-02T03:04:06Z" }
         ] });
         let list = PinList::parse("edge=1.0a1b2c3d").unwrap();
+        let missed_authorities = Some(2);
+        let mut view = pool.view.clone();
+        view.is_paused = true;
+        let of_pool = PoolMetrics {
+            missed_authorities,
+            ..PoolMetrics::of(&view, &members, &decision, true)
+        };
         metrics.set_pool(
             "worker",
-            PoolMetrics::of(&pool.view, &members, &decision, true)
+            of_pool
                 .with_conditions(&serde_json::from_value(conditions).unwrap())
                 .with_pins(&list, &members)
                 .with_build(Some(BuildMetrics {

@@ -1,10 +1,12 @@
 //! One pool is reconciled: rendered, decided, assigned and reported. New nodes get their labels,
 //! and the cluster's settings their status.
 //!
+//! - `authorities`: certificate authorities that a paused pool misses
 //! - `imaging`: OS images of a pool
 //! - `pinning`: pinned image sets of a pool
 //! - `publishing`: status, events and metrics of a pool
 
+mod authorities;
 mod imaging;
 mod pinning;
 mod publishing;
@@ -32,6 +34,7 @@ use pool::write::{ClusterFacts, NodeWrite};
 use tokio::sync::Semaphore;
 use web::prometheus::MetricsServer;
 
+use self::authorities::KnownAuthorities;
 use crate::assign::{Assigner, Round};
 use crate::building::{BuildOptions, Building, BuildingState};
 use crate::certificates;
@@ -103,6 +106,7 @@ struct PoolState {
     /// When its status was written last.
     reported: Option<Timestamp>,
     pending: PendingAssignments,
+    authorities: KnownAuthorities,
 }
 
 impl Reconcile for Controller {
@@ -385,12 +389,14 @@ impl Controller {
             unhandled: &unhandled,
             pins: pins.as_ref().map(Option::as_ref),
             certificates,
+            api_server: self.context.store.api_server.read(),
             now: self.context.now(),
         });
         if render_waits.is_none() {
             self.name_stream(&observed.pool, snapshot, &mut after);
         }
-        self.count(&observed, &decision, &pins, &after);
+        let missed = self.missed_authorities(&observed).await;
+        self.count(&observed, &decision, &pins, (&after, missed));
         let report_after = self.report(&observed.pool, &after).await?;
         let are_written = written?;
         // Nothing wakes the pool when the watch delivers no more than a heartbeat.

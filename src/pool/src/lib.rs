@@ -13,6 +13,7 @@
 //! - [`recurrence`]: windows that recur each week
 //! - [`claim`]: assignments that were claimed and may not be visible on their nodes yet
 //! - [`hold`]: what keeps a pool from being assigned anything
+//! - [`kubelet_skew`]: kubelets that another minor release of the API server does not support
 //! - [`image`]: the OS image of a pool in image mode, and how far it is
 //! - [`pinned_sets`]: pinned image sets that a pool selects
 //! - [`pins`]: which nodes are assigned them now, and how far each is
@@ -30,6 +31,7 @@ mod finding;
 mod fixture;
 pub mod hold;
 pub mod image;
+pub mod kubelet_skew;
 pub mod list;
 pub mod membership;
 pub mod node;

@@ -44,6 +44,8 @@ pub struct NodeView {
     pub quarantined: Option<String>,
     /// The certificates that the controller announced on it.
     pub certificates: Option<String>,
+    /// Version of its kubelet, as that reports it (`v1.34.2`); empty where it does not.
+    pub kubelet_version: String,
 }
 
 /// Why a node cannot take work.
@@ -109,6 +111,11 @@ impl NodeView {
             quarantined,
             certificates,
             unready: unready(node.spec.as_ref(), node.status.as_ref()),
+            kubelet_version: node
+                .status
+                .and_then(|status| status.node_info)
+                .map(|info| info.kubelet_version)
+                .unwrap_or_default(),
             taints: node.spec.and_then(|spec| spec.taints).unwrap_or_default(),
             name: metadata.name.unwrap_or_default(),
             resource_version: metadata.resource_version.unwrap_or_default(),
@@ -136,6 +143,7 @@ impl NodeView {
             unready,
             quarantined,
             certificates,
+            kubelet_version,
         } = self;
         *name == other.name
             && *uid == other.uid
@@ -149,6 +157,7 @@ impl NodeView {
             && *unready == other.unready
             && *quarantined == other.quarantined
             && *certificates == other.certificates
+            && *kubelet_version == other.kubelet_version
     }
 
     /// Whether it runs Windows; such nodes are never managed.

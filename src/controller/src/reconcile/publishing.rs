@@ -128,7 +128,7 @@ impl Controller {
         observed: &Observed,
         decision: &RolloutDecision,
         pins: &PoolPins,
-        status: &MachineConfigPoolStatus,
+        (status, missed): (&MachineConfigPoolStatus, Option<usize>),
     ) {
         let view: &PoolView = &observed.pool.view;
         let is_image_overridden = self
@@ -143,6 +143,7 @@ impl Controller {
             metrics = metrics.with_pins(list, &members);
         }
         metrics = metrics.with_build(self.build_of(view));
+        metrics.missed_authorities = missed;
         self.context.metrics.set_pool(&view.name, metrics);
     }
 
