@@ -9,7 +9,9 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use api::ConditionStatus;
-use api::machineconfiguration::machine_config_pool::{MachineConfigPoolStatus, PoolConditionType};
+use api::machineconfiguration::machine_config_pool::{
+    MachineConfigPoolStatus, PoolCondition, PoolConditionReason, PoolConditionType,
+};
 use api::machineconfiguration::{DRAIN_OVERDUE, MachineOSBuild, PhaseName, PinList};
 use chassis::metrics::{Collector, DescriptorEncoder, Gauge, Registry, encode_gauges};
 use jiff::Timestamp;
@@ -21,6 +23,11 @@ use pool::view::PoolView;
 
 use self::builds::{BuildEnds, BuildMetrics};
 use crate::decide::generating::setting::SettingState;
+
+/// Who paused a pool, as a label: an update of the control plane alone, or an administrator or
+/// another program.
+const PAUSED_BY_UPDATE: &str = "control-plane-only";
+const PAUSED_BY_OTHERS: &str = "other";
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PoolMetrics {
@@ -37,8 +44,8 @@ pub struct PoolMetrics {
     /// Whether a user's configuration replaces the OS image.
     pub is_image_overridden: bool,
     pub is_paused: bool,
-    /// Since when it is paused, as its status says.
-    pub paused_since: Option<Timestamp>,
+    /// By whom, and since when it is paused, as its status says.
+    pub paused_since: Option<(&'static str, Timestamp)>,
     /// Files of certificate authorities that nodes of a paused pool do not have as its
     /// configuration has them; none of a pool that is not paused, or where that is not known.
     pub missed_authorities: Option<usize>,
@@ -116,7 +123,14 @@ impl PoolMetrics {
         let paused = status.condition(&PoolConditionType::Paused);
         let paused = paused.filter(|condition| condition.status == ConditionStatus::True);
         let since = paused.and_then(|condition| condition.last_transition_time.as_ref());
-        self.paused_since = since.map(|time| time.0);
+        let is_of_update =
+            |condition: &PoolCondition| condition.reason == PoolConditionReason::ControlPlaneOnly;
+        let by = if paused.is_some_and(is_of_update) {
+            PAUSED_BY_UPDATE
+        } else {
+            PAUSED_BY_OTHERS
+        };
+        self.paused_since = since.map(|time| (by, time.0));
         let conditions = status.conditions.iter();
         self.conditions = conditions
             .map(|condition| {
@@ -342,8 +356,9 @@ fn encode_pauses(
             .map(|(pool, metrics)| ([("pool", pool)], i64::from(metrics.is_paused))),
     )?;
     let seconds = pools.iter().filter_map(|(pool, metrics)| {
-        let since = metrics.paused_since.filter(|_| metrics.is_paused)?;
-        Some(([("pool", pool)], now.duration_since(since).as_secs().max(0)))
+        let (by, since) = metrics.paused_since.filter(|_| metrics.is_paused)?;
+        let labels = [("pool", pool.as_str()), ("by", by)];
+        Some((labels, now.duration_since(since).as_secs().max(0)))
     });
     encode_gauges(
         encoder,
