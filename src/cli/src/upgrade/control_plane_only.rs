@@ -53,6 +53,7 @@ pub(super) async fn run(arguments: &UpgradeArgs) -> anyhow::Result<Ending> {
         arguments,
         options,
         requests,
+        clock: Timestamp::now,
     };
     match wish {
         Some(wish) => run.go(&wish).await,
@@ -85,6 +86,7 @@ struct ControlPlaneOnlyRun<'a> {
     arguments: &'a UpgradeArgs,
     options: &'a ControlPlaneOnlyArgs,
     requests: ClusterRequests,
+    clock: fn() -> Timestamp,
 }
 
 impl ControlPlaneOnlyRun<'_> {
@@ -193,19 +195,17 @@ impl ControlPlaneOnlyRun<'_> {
 
     async fn observe(&self) -> anyhow::Result<CpoCluster> {
         let access = self.access();
-        let (version, pools, nodes, api_server) = tokio::join!(
-            self.requests.version(),
-            list(access, Select::All, |pool: MachineConfigPool| pool),
-            list(access, Select::All, |node: Node| NodeView::parse(node)),
-            access.get::<Value>(VERSION),
-        );
+        let version = self.requests.version().await?;
+        let pools = list(access, Select::All, |pool: MachineConfigPool| pool).await;
+        let nodes = list(access, Select::All, |node: Node| NodeView::parse(node)).await;
+        let api_server = access.get::<Value>(VERSION).await;
         let api_server = api_server.context("cannot read the version of the API server")?;
         Ok(CpoCluster {
-            version: version?,
+            version,
             pools: pools.context("cannot list MachineConfigPools")?,
             nodes: nodes.context("cannot list Nodes")?,
             api_server: text(&api_server, "/gitVersion").to_owned(),
-            now: Timestamp::now(),
+            now: (self.clock)(),
         })
     }
 
