@@ -395,8 +395,7 @@ impl Controller {
         if render_waits.is_none() {
             self.name_stream(&observed.pool, snapshot, &mut after);
         }
-        let missed = self.missed_authorities(&observed).await;
-        self.count(&observed, &decision, &pins, (&after, missed));
+        self.count(&observed, &decision, &pins, &after).await;
         let report_after = self.report(&observed.pool, &after).await?;
         let are_written = written?;
         // Nothing wakes the pool when the watch delivers no more than a heartbeat.
@@ -408,9 +407,8 @@ impl Controller {
             let left = wakes.duration_since(self.context.now()).max(SHORTEST_WAIT);
             left.unsigned_abs()
         });
-        let waits = [report_after, events_after, wakes_after];
-        let first = waits.into_iter().flatten().min();
-        Ok(first.map_or(Next::Settled, Next::After))
+        let waits = [report_after, events_after, wakes_after].into_iter();
+        Ok(waits.flatten().min().map_or(Next::Settled, Next::After))
     }
 
     /// Refreshes what the pool's policy decides by, beside the nodes.

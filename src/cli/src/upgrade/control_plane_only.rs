@@ -121,7 +121,7 @@ impl ControlPlaneOnlyRun<'_> {
             }
             let done = match state.step {
                 CpoStep::Done => {
-                    return self.end(format!("The cluster is at {}\n", wish.to));
+                    return self.end(&format!("The cluster is at {}\n", wish.to));
                 }
                 CpoStep::Wait(why) if self.options.no_wait || Instant::now() >= deadline => {
                     warn(&format!("not done yet: {why}; run it again to go on"));
@@ -168,20 +168,20 @@ impl ControlPlaneOnlyRun<'_> {
             let message = match &step {
                 CpoStep::Done if last.is_empty() => {
                     let none = "info: No update of the control plane alone is under way\n";
-                    return self.end(none.to_owned());
+                    return self.end(none);
                 }
                 CpoStep::Done => {
-                    return self.end("Ended the update of the control plane alone\n".to_owned());
+                    return self.end("Ended the update of the control plane alone\n");
                 }
                 CpoStep::Resume(pools) if self.arguments.dry_run => {
-                    return self.end(format!(
+                    return self.end(&format!(
                         "Would resume {}\ninfo: Dry run: nothing was changed\n",
                         names(pools)
                     ));
                 }
                 CpoStep::Forget if self.arguments.dry_run => {
                     let text = "Would remove the record\ninfo: Dry run: nothing was changed\n";
-                    return self.end(text.to_owned());
+                    return self.end(text);
                 }
                 CpoStep::Resume(pools) => self.resume(&cluster, pools).await?,
                 CpoStep::Forget => self.forget(&cluster).await?,
@@ -233,7 +233,7 @@ impl ControlPlaneOnlyRun<'_> {
             CpoStep::Forget => "Would end: all nodes are updated".to_owned(),
             CpoStep::Done => format!("The cluster is at {}", wish.to),
         };
-        self.end(format!("{what}\ninfo: Dry run: nothing was changed\n"))
+        self.end(&format!("{what}\ninfo: Dry run: nothing was changed\n"))
     }
 
     /// Plans by the graph of the cluster's channel, unless the release between is named.
@@ -247,7 +247,11 @@ impl ControlPlaneOnlyRun<'_> {
         let service = ServiceArgs {
             upstream: self.options.upstream.clone(),
             certificate_authority: self.options.certificate_authority.clone(),
-            arch: self.options.arch.clone().unwrap_or(default.to_owned()),
+            arch: self
+                .options
+                .arch
+                .clone()
+                .unwrap_or_else(|| default.to_owned()),
         };
         let address = service.address(&self.arguments.cluster).await?;
         let read = update_service::read(&address, channel, &service).await;
@@ -364,9 +368,9 @@ impl ControlPlaneOnlyRun<'_> {
         Ok(())
     }
 
-    fn end(&self, message: String) -> anyhow::Result<Ending> {
+    fn end(&self, message: &str) -> anyhow::Result<Ending> {
         let done = json!({ "message": message.trim_end() });
-        show(self.arguments.cluster.output, &done, || message.clone())?;
+        show(self.arguments.cluster.output, &done, || message.to_owned())?;
         Ok(Ending::Done)
     }
 }

@@ -123,12 +123,12 @@ impl Controller {
         self.context.metrics.set_alerts(&sorted.alerts);
     }
 
-    pub(super) fn count(
+    pub(super) async fn count(
         &self,
         observed: &Observed,
         decision: &RolloutDecision,
         pins: &PoolPins,
-        (status, missed): (&MachineConfigPoolStatus, Option<usize>),
+        status: &MachineConfigPoolStatus,
     ) {
         let view: &PoolView = &observed.pool.view;
         let is_image_overridden = self
@@ -143,7 +143,7 @@ impl Controller {
             metrics = metrics.with_pins(list, &members);
         }
         metrics = metrics.with_build(self.build_of(view));
-        metrics.missed_authorities = missed;
+        metrics.missed_authorities = self.missed_authorities(observed).await;
         self.context.metrics.set_pool(&view.name, metrics);
     }
 

@@ -14,10 +14,10 @@ fn arguments(words: &str) -> Result<UpgradeArgs, String> {
         .into_iter()
         .chain(words.split(' ').filter(|word| !word.is_empty()));
     let parsed = SlipwayArgs::try_parse_from(words).map_err(|error| error.to_string())?;
-    match parsed.command {
-        CommandGroup::Upgrade(arguments) => Ok(*arguments),
-        other => Err(format!("{other:?}")),
-    }
+    let CommandGroup::Upgrade(arguments) = parsed.command else {
+        panic!("it is another command");
+    };
+    Ok(*arguments)
 }
 
 fn pool(name: &str, is_paused: bool, mark: Option<&str>) -> Value {

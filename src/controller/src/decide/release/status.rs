@@ -245,7 +245,10 @@ fn kubelet_skew(pools: &[&MachineConfigPool]) -> Option<(String, String)> {
     let is_unsupported = |(_, condition): &&(&str, &PoolCondition)| {
         condition.reason == PoolConditionReason::KubeletSkewUnsupported
     };
-    let (_, first) = skews.iter().find(is_unsupported).or(skews.first())?;
+    let (_, first) = skews
+        .iter()
+        .find(is_unsupported)
+        .or_else(|| skews.first())?;
     let sentences = skews
         .iter()
         .map(|(pool, condition)| format!("pool {pool}: {}", condition.message));

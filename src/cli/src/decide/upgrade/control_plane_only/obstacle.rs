@@ -123,7 +123,7 @@ pub(crate) enum CpoObstacle {
     #[error(
         "MachineConfigPool {pool}: status.certExpirys: {bundle} {}; an update of two releases may \
          keep the pool paused for {days} days",
-        expires(.expiry)
+        expires(.expiry.as_ref())
     )]
     Certificates {
         pool: String,
@@ -177,7 +177,7 @@ fn cautions(found: &[String]) -> String {
     }
 }
 
-fn expires(expiry: &Option<Timestamp>) -> String {
+fn expires(expiry: Option<&Timestamp>) -> String {
     match expiry {
         Some(expiry) => format!("expires at {expiry:.0}"),
         None => "has no time at which it expires".to_owned(),

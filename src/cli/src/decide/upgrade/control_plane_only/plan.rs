@@ -243,17 +243,17 @@ fn second_hop(
         let risks = groups.flat_map(|group| group.risks.iter().map(|risk| risk.name.clone()));
         risks.collect::<Vec<String>>()
     };
-    let risky: Vec<(&Version, Vec<String>)> = newest
+    let cautioned: Vec<(&Version, Vec<String>)> = newest
         .map(|version| (version, risks(version)))
         .filter(|(_, risks)| !risks.is_empty())
         .collect();
-    match risky.first() {
+    match cautioned.first() {
         Some((version, risks)) if wish.allow_not_recommended => {
             Ok(((*version).clone(), risks.clone()))
         }
         _ => {
             let offered: Vec<String> = between.iter().map(ToString::to_string).collect();
-            let conditional = risky
+            let conditional = cautioned
                 .iter()
                 .map(|(version, risks)| format!("{version} ({})", risks.join(", ")));
             Err(CpoObstacle::NoSecondHop {

@@ -10,7 +10,7 @@ use release::Version;
 use super::facts::{CpoCluster, PoolFacts, PoolPause};
 use super::obstacle::{CpoObstacle, Obstacles};
 use super::plan::{CpoWish, kubelets_after_a_hop, offered, states};
-use crate::decide::object::text;
+use crate::decide::object::{ClusterObject, ObjectCondition, text};
 use crate::decide::upgrade::version::OfferedUpdate;
 
 /// What is done next.
@@ -245,7 +245,7 @@ impl Way<'_> {
     /// How far the update to a release is.
     fn progress(&self, target: &Version) -> String {
         let view = self.cluster.view();
-        let failing = view.condition("Failing").filter(|found| found.is_true());
+        let failing = view.condition("Failing").filter(ObjectCondition::is_true);
         let found = failing.or_else(|| view.condition("Progressing"));
         let message = found.map_or("", |found| found.message);
         if message.is_empty() {
@@ -300,7 +300,7 @@ fn rolls(pool: &PoolFacts<'_>) -> Option<String> {
 }
 
 /// The release that ran last and was completed, and the one that is applied, as texts.
-pub(super) fn applied(cluster: &crate::decide::object::ClusterObject) -> (&str, bool) {
+pub(super) fn applied(cluster: &ClusterObject) -> (&str, bool) {
     let head = cluster.list("/status/history").first();
     head.map_or(("", false), |head| {
         (text(head, "/version"), text(head, "/state") == "Completed")

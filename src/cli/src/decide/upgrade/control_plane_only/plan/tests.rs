@@ -245,6 +245,9 @@ fn conditions_of_the_cluster_forbid_it_and_so_does_their_absence() {
     );
 }
 
+/// A pool, how it is changed, and the obstacle.
+type PoolCase<'a> = (&'a str, &'a dyn Fn(&mut Value), &'a str);
+
 #[test]
 fn pools_that_cannot_be_paused_are_named() {
     let change = |name: &str, change: &dyn Fn(&mut Value)| {
@@ -260,7 +263,7 @@ fn pools_that_cannot_be_paused_are_named() {
         plan(&cluster, &wish(), &EDGES).unwrap_err()
     };
     let condition = |kind: &str, status: &str| json!({ "type": kind, "status": status, "reason": "R", "message": "m" });
-    let table: [(&str, &dyn Fn(&mut Value), &str); 10] = [
+    let table: [PoolCase; 10] = [
         (
             "worker",
             &|pool| pool["status"]["conditions"][2] = condition("Degraded", "True"),
