@@ -263,7 +263,7 @@ fn pools_that_cannot_be_paused_are_named() {
         plan(&cluster, &wish(), &EDGES).unwrap_err()
     };
     let condition = |kind: &str, status: &str| json!({ "type": kind, "status": status, "reason": "R", "message": "m" });
-    let table: [PoolCase; 10] = [
+    let table: [PoolCase<'_>; 10] = [
         (
             "worker",
             &|pool| pool["status"]["conditions"][2] = condition("Degraded", "True"),
