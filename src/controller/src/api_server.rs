@@ -2,7 +2,7 @@
 //! one. A process reads it at its start and every ten minutes: a release of the cluster changes it,
 //! and restarts this program later.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use chassis::report::Chain;
@@ -11,8 +11,6 @@ use cluster::access::Access;
 use cluster::wire;
 use pool::kubelet_skew::KubernetesMinor;
 use serde::Deserialize;
-
-use crate::context::lock;
 
 /// Where an API server reports its version. Any authenticated client may read it.
 const PATH: &str = "/version";
@@ -38,7 +36,12 @@ pub struct ApiServerVersion(Arc<Mutex<Option<Result<KubernetesMinor, String>>>>)
 impl ApiServerVersion {
     /// The minor release, or why it is not known; nothing before the first read.
     pub fn read(&self) -> Option<Result<KubernetesMinor, String>> {
-        lock(&self.0).clone()
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Result<KubernetesMinor, String>>> {
+        // Nothing panics while it is held.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes over what was read. Whether it is known then.
@@ -52,7 +55,7 @@ impl ApiServerVersion {
             tracing::warn!(%why, "the version of the API server is not known");
         }
         let is_known = version.is_ok();
-        *lock(&self.0) = Some(version);
+        *self.lock() = Some(version);
         is_known
     }
 }

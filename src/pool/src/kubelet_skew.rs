@@ -134,7 +134,7 @@ impl fmt::Display for KubeletSkew {
         }
         if !self.unknown.is_empty() {
             sentences.push(format!(
-                "not known whether an API server of {api_server} supports kubelets of nodes {}",
+                "unknown whether an API server of {api_server} supports kubelets of nodes {}",
                 list(&self.unknown, ", ")
             ));
         }
@@ -213,7 +213,7 @@ mod tests {
         assert_eq!(
             skew.to_string(),
             "an API server of 1.34 does not support kubelets of nodes w1 (v1.30.1), w2 (v1.29.4); \
-             not known whether an API server of 1.34 supports kubelets of nodes w4 (no version), \
+             unknown whether an API server of 1.34 supports kubelets of nodes w4 (no version), \
              w5 (unknown)"
         );
         let skew = KubeletSkew::of(minor("v1.33.0"), nodes.get(1..3).unwrap());

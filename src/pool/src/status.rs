@@ -63,7 +63,7 @@ pub struct StatusInput<'a> {
     pub pins: Result<Option<&'a PinList>, &'a UnpopulatedPins>,
     /// Certificates on the nodes; `None` leaves them as they are.
     pub certificates: Option<Vec<CertificateExpiry>>,
-    /// The minor release of the API server, or why it is not known; `None` leaves `KubeletSkew` as
+    /// The minor release of the API server, or why there is none; `None` leaves `KubeletSkew` as
     /// it is.
     pub api_server: Option<Result<KubernetesMinor, String>>,
     pub now: Timestamp,

@@ -14,9 +14,9 @@ use api::machineconfiguration::{MachineConfigPool, annotation};
 use cluster::access::Access;
 use cluster::list::{Select, list};
 use cluster::objects::Objects;
-use cluster::wire::{self, RequestBody};
-use http::Method;
+use cluster::wire;
 use jiff::Timestamp;
+use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use k8s_openapi::api::core::v1::Node;
 use pool::node::NodeView;
 use release::Version;
@@ -38,9 +38,8 @@ use crate::update_service::{self, ServiceArgs};
 /// Time between two looks at what is waited for.
 const EVERY: Duration = Duration::from_secs(5);
 
-/// Where an API server reports its version, and who asks.
+/// Where an API server reports its version.
 const VERSION: &str = "/version";
-const WHO: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 
 /// Who owns the fields that are written.
 const MANAGER: &str = "slipway";
@@ -282,9 +281,8 @@ impl ControlPlaneOnlyRun<'_> {
         let review = json!({
             "apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"
         });
-        let body = RequestBody::Object(&review);
-        let found: Result<Value, wire::Error> = self.access().send(Method::POST, WHO, body).await;
-        match found {
+        let reviews = Objects::<SelfSubjectReview>::of_cluster(self.access()).read_as::<Value>();
+        match reviews.create(&review).await {
             Ok(found) => text(&found, "/status/userInfo/username").to_owned(),
             Err(error) => {
                 let error = anyhow::Error::from(error);

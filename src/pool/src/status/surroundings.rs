@@ -53,7 +53,7 @@ pub(super) fn kubelet_skew(
     let api_server = match api_server {
         Ok(version) => version,
         Err(why) => {
-            let message = format!("the version of the API server is not known: {why}");
+            let message = format!("the version of the API server is unknown: {why}");
             return Finding::yes(TYPE, PoolConditionReason::KubeletSkewUnchecked, message);
         }
     };
@@ -141,13 +141,13 @@ mod tests {
             (
                 api_server(),
                 vec![&none],
-                "KubeletSkew=True KubeletSkewUnchecked: not known whether an API server of 1.35 \
+                "KubeletSkew=True KubeletSkewUnchecked: unknown whether an API server of 1.35 \
                  supports kubelets of nodes w3 (no version)",
             ),
             (
                 Err("it does not respond".to_owned()),
                 vec![&new],
-                "KubeletSkew=True KubeletSkewUnchecked: the version of the API server is not known: \
+                "KubeletSkew=True KubeletSkewUnchecked: the version of the API server is unknown: \
                  it does not respond",
             ),
         ] {

@@ -6,6 +6,7 @@ use crate::cli::{CommandGroup, SlipwayArgs};
 
 const VERSION_PATH: &str = "/apis/config.openshift.io/v1/clusterversions/version";
 const POOLS: &str = "/apis/machineconfiguration.openshift.io/v1/machineconfigpools";
+const WHO: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 const SINCE: &str = "2026-01-02T03:04:05Z";
 const BY: &str = "?fieldManager=slipway";
 

@@ -350,7 +350,7 @@ fn kubelets_that_are_too_old_at_the_end_are_named_with_their_versions() {
         "Nodes: status.nodeInfo.kubeletVersion: at the end of hop 1 an API server of 1.30 does not \
          support kubelets of nodes m2 (v1.26.1)\n\
          Nodes: status.nodeInfo.kubeletVersion: at the end of hop 2 an API server of 1.31 does not \
-         support kubelets of nodes w2 (v1.27.1); not known whether an API server of 1.31 supports \
+         support kubelets of nodes w2 (v1.27.1); unknown whether an API server of 1.31 supports \
          kubelets of nodes x1 (no version)"
     );
     cluster.api_server = "devel".to_owned();
