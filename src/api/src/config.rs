@@ -5,6 +5,7 @@ pub mod cluster_condition;
 pub mod cluster_operator;
 pub mod cluster_version;
 pub mod conditional_update;
+pub mod control_plane_only;
 pub mod feature_gate;
 pub mod image;
 pub mod image_policy;

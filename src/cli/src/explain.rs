@@ -1,9 +1,10 @@
 //! `slipway explain`: what each reason, condition, phase, event and alert means, and what to do.
 //!
-//! - `alerts`, `image_mode`, `node`, `pool`, `release`, `stop`, `upgrade`, `server`: the words, by
-//!   where they are shown
+//! - `alerts`, `control_plane_only`, `image_mode`, `node`, `pool`, `release`, `stop`, `upgrade`,
+//!   `server`: the words, by where they are shown
 
 mod alerts;
+mod control_plane_only;
 mod image_mode;
 mod node;
 mod pool;
@@ -63,6 +64,7 @@ pub fn all() -> impl Iterator<Item = &'static Explanation> {
         node::WORDS,
         pool::WORDS,
         image_mode::WORDS,
+        control_plane_only::WORDS,
         release::WORDS,
         upgrade::WORDS,
         stop::WORDS,

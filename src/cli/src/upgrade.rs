@@ -5,8 +5,10 @@
 //! - `arguments`: verbs and options
 //! - `requests`: requests to the cluster
 //! - `preflight`: a release is checked before it is requested
+//! - `control_plane_only`: the control plane alone, over two minor releases
 
 pub mod arguments;
+mod control_plane_only;
 mod preflight;
 mod requests;
 
@@ -33,6 +35,9 @@ use crate::stopping;
 pub(crate) async fn run(arguments: UpgradeArgs) -> anyhow::Result<Ending> {
     let access = &arguments.cluster;
     let Some(verb) = &arguments.verb else {
+        if arguments.control_plane_only.control_plane_only {
+            return control_plane_only::run(&arguments).await;
+        }
         return update(&arguments).await;
     };
     match verb {

@@ -1,6 +1,7 @@
 //! What is decided from one snapshot of the cluster: values in, values out. A workspace test holds
 //! that nothing here sends a request, waits, locks or reads the clock.
 //!
+//! - [`authorities`]: certificate authorities that nodes of a paused pool do not have
 //! - [`boot_images`]: what is requested of boot images, which nothing handles
 //! - [`building`]: what the build of an OS image is decided by
 //! - [`controller_config`]: what the ControllerConfig says
@@ -12,6 +13,7 @@
 //! - [`reporting`]: what a pool's status says, and what of it changed
 //! - [`unused`]: rendered configurations that nothing uses
 
+pub mod authorities;
 pub mod boot_images;
 pub mod building;
 pub(crate) mod controller_config;

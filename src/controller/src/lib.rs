@@ -15,6 +15,7 @@
 //! - [`metrics_clients`]: who may read metrics over HTTPS
 //! - [`version`]: which release this is
 //! - [`work`]: what is reconciled alone
+//! - [`api_server`]: the minor release of the API server
 //! - `context`: what every part of the work uses
 //! - [`store`]: caches of the cluster's objects, kept up to date
 //! - [`configs`]: what is kept of a MachineConfig: never its content
@@ -39,6 +40,7 @@
 //! - [`events`]: which events are recorded, and when
 //! - [`metrics`]: the metrics of pools and nodes
 
+pub mod api_server;
 pub mod assign;
 mod building;
 pub mod certificates;

@@ -9,7 +9,9 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use api::ConditionStatus;
-use api::machineconfiguration::machine_config_pool::MachineConfigPoolStatus;
+use api::machineconfiguration::machine_config_pool::{
+    MachineConfigPoolStatus, PoolCondition, PoolConditionReason, PoolConditionType,
+};
 use api::machineconfiguration::{DRAIN_OVERDUE, MachineOSBuild, PhaseName, PinList};
 use chassis::metrics::{Collector, DescriptorEncoder, Gauge, Registry, encode_gauges};
 use jiff::Timestamp;
@@ -21,6 +23,11 @@ use pool::view::PoolView;
 
 use self::builds::{BuildEnds, BuildMetrics};
 use crate::decide::generating::setting::SettingState;
+
+/// Who paused a pool, as a label: an update of the control plane alone, or an administrator or
+/// another program.
+const PAUSED_BY_UPDATE: &str = "control-plane-only";
+const PAUSED_BY_OTHERS: &str = "other";
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PoolMetrics {
@@ -41,6 +48,11 @@ pub struct PoolMetrics {
     pub is_stopped: bool,
     /// How many of its nodes a person keeps out of the rollout.
     pub on_hold: usize,
+    /// By whom, and since when it is paused, as its status says.
+    pub paused_since: Option<(&'static str, Timestamp)>,
+    /// Files of certificate authorities that nodes of a paused pool do not have as its
+    /// configuration has them; none of a pool that is not paused, or where that is not known.
+    pub missed_authorities: Option<usize>,
     /// Its conditions: type, and whether it holds.
     pub conditions: Vec<(String, bool)>,
     /// Its nodes by how far they are with pinned image sets; empty for a pool without sets.
@@ -82,6 +94,8 @@ impl PoolMetrics {
             is_paused: pool.is_paused,
             is_stopped: pool.stops.are_set(),
             on_hold: members.iter().filter(|node| node.hold.is_some()).count(),
+            paused_since: None,
+            missed_authorities: None,
             conditions: Vec::new(),
             pins: Vec::new(),
             build: None,
@@ -112,6 +126,17 @@ impl PoolMetrics {
     /// With the conditions of the pool's status.
     #[must_use]
     pub fn with_conditions(mut self, status: &MachineConfigPoolStatus) -> Self {
+        let paused = status.condition(&PoolConditionType::Paused);
+        let paused = paused.filter(|condition| condition.status == ConditionStatus::True);
+        let since = paused.and_then(|condition| condition.last_transition_time.as_ref());
+        let is_of_update =
+            |condition: &PoolCondition| condition.reason == PoolConditionReason::ControlPlaneOnly;
+        let by = if paused.is_some_and(is_of_update) {
+            PAUSED_BY_UPDATE
+        } else {
+            PAUSED_BY_OTHERS
+        };
+        self.paused_since = since.map(|time| (by, time.0));
         let conditions = status.conditions.iter();
         self.conditions = conditions
             .map(|condition| {
@@ -269,6 +294,7 @@ impl Collector for ControllerMetrics {
                 .map(|(pool, metrics)| ([("pool", pool)], i64::from(metrics.is_image_overridden))),
         )?;
         encode_stops(&mut encoder, &pools)?;
+        encode_pauses(&mut encoder, &pools, (self.clock)())?;
         let conditions = pools.iter().flat_map(|(pool, metrics)| {
             let conditions = metrics.conditions.iter();
             conditions.map(|(condition, holds)| {
@@ -352,6 +378,35 @@ fn encode_stops(
     Ok(())
 }
 
+/// For how long pools are paused, and what they miss.
+fn encode_pauses(
+    encoder: &mut DescriptorEncoder<'_>,
+    pools: &BTreeMap<String, PoolMetrics>,
+    now: Timestamp,
+) -> fmt::Result {
+    let seconds = pools.iter().filter_map(|(pool, metrics)| {
+        let (by, since) = metrics.paused_since.filter(|_| metrics.is_paused)?;
+        let labels = [("pool", pool.as_str()), ("by", by)];
+        Some((labels, now.duration_since(since).as_secs().max(0)))
+    });
+    encode_gauges(
+        encoder,
+        "mcc_pool_paused_seconds",
+        "For how long a paused pool has been paused.",
+        seconds,
+    )?;
+    let missed = pools.iter().filter_map(|(pool, metrics)| {
+        let missed = metrics.missed_authorities?;
+        Some(([("pool", pool)], missed))
+    });
+    encode_gauges(
+        encoder,
+        "mcc_pool_missed_authorities",
+        "Files of certificate authorities that nodes of a paused pool lack, or have in an older form.",
+        missed,
+    )
+}
+
 /// What each node does, of those that are drained whether that takes too long.
 fn encode_nodes(
     encoder: &mut DescriptorEncoder<'_>,
@@ -433,12 +488,20 @@ mod tests {
         let registry = metrics.registry();
         let conditions = json!({ "conditions": [
             { "type": "Updated", "status": "False" },
-            { "type": "Degraded", "status": "True" }
+            { "type": "Degraded", "status": "True" },
+            { "type": "Paused", "status": "True", "lastTransitionTime": "2026-01-02T03:04:06Z" }
         ] });
         let list = PinList::parse("edge=1.0a1b2c3d").unwrap();
+        let missed_authorities = Some(2);
+        let mut view = pool.view.clone();
+        view.is_paused = true;
+        let of_pool = PoolMetrics {
+            missed_authorities,
+            ..PoolMetrics::of(&view, &members, &decision, true)
+        };
         metrics.set_pool(
             "worker",
-            PoolMetrics::of(&pool.view, &members, &decision, true)
+            of_pool
                 .with_conditions(&serde_json::from_value(conditions).unwrap())
                 .with_pins(&list, &members)
                 .with_build(Some(BuildMetrics {

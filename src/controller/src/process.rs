@@ -15,6 +15,7 @@ use chassis::metrics::Registry;
 use jiff::Timestamp;
 use operator::{ControllerProgram, Operator, client};
 
+use crate::api_server;
 use crate::cli::{ControllerOptions, RenderOptions};
 use crate::duties::Duties;
 use crate::metrics::ControllerMetrics;
@@ -61,6 +62,11 @@ pub async fn start(options: ControllerOptions, log: Log) -> anyhow::Result<()> {
         version: options.version,
         ..Store::default()
     };
+    if duties.has_pools() {
+        let version = store.api_server.clone();
+        let shutdown = program.shutdown.clone();
+        program.spawn(api_server::follow(Arc::clone(&access), version, shutdown));
+    }
     let requests = Requests::new(access);
     let metrics = Arc::clone(&metrics);
     let controller = Controller::new(requests, store.clone(), recorder, metrics, Timestamp::now)

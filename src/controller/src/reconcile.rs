@@ -1,10 +1,12 @@
 //! One pool is reconciled: rendered, decided, assigned and reported. New nodes get their labels,
 //! and the cluster's settings their status.
 //!
+//! - `authorities`: certificate authorities that a paused pool misses
 //! - `imaging`: OS images of a pool
 //! - `pinning`: pinned image sets of a pool
 //! - `publishing`: status, events and metrics of a pool
 
+mod authorities;
 mod imaging;
 mod pinning;
 mod publishing;
@@ -32,6 +34,7 @@ use pool::write::{ClusterFacts, NodeWrite};
 use tokio::sync::Semaphore;
 use web::prometheus::MetricsServer;
 
+use self::authorities::KnownAuthorities;
 use crate::assign::{Assigner, Round};
 use crate::building::{BuildOptions, Building, BuildingState};
 use crate::certificates;
@@ -103,6 +106,7 @@ struct PoolState {
     /// When its status was written last.
     reported: Option<Timestamp>,
     pending: PendingAssignments,
+    authorities: KnownAuthorities,
 }
 
 impl Reconcile for Controller {
@@ -385,12 +389,13 @@ impl Controller {
             unhandled: &unhandled,
             pins: pins.as_ref().map(Option::as_ref),
             certificates,
+            api_server: self.context.store.api_server.read(),
             now: self.context.now(),
         });
         if render_waits.is_none() {
             self.name_stream(&observed.pool, snapshot, &mut after);
         }
-        self.count(&observed, &decision, &pins, &after);
+        self.count(&observed, &decision, &pins, &after).await;
         let report_after = self.report(&observed.pool, &after).await?;
         let are_written = written?;
         // Nothing wakes the pool when the watch delivers no more than a heartbeat.
@@ -402,9 +407,8 @@ impl Controller {
             let left = wakes.duration_since(self.context.now()).max(SHORTEST_WAIT);
             left.unsigned_abs()
         });
-        let waits = [report_after, events_after, wakes_after];
-        let first = waits.into_iter().flatten().min();
-        Ok(first.map_or(Next::Settled, Next::After))
+        let waits = [report_after, events_after, wakes_after].into_iter();
+        Ok(waits.flatten().min().map_or(Next::Settled, Next::After))
     }
 
     /// Refreshes what the pool's policy decides by, beside the nodes.

@@ -20,6 +20,7 @@ use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 
 use crate::configs::ConfigMeta;
+use crate::decide::authorities::{AuthorityFiles, ConfigFiles};
 use crate::merge_patch::replacement;
 use crate::store::node_objects::NodeAssignment;
 use crate::store::{Pool, SettingsMeta};
@@ -128,6 +129,16 @@ impl Requests {
         let configs = self.objects::<MachineConfig>().read_as::<ConfigImage>();
         let config = configs.get(name).await?;
         Ok(config.map(|config| config.spec.os_image_url))
+    }
+
+    /// The files of certificate authorities of a MachineConfig; nothing where there is none.
+    pub(crate) async fn read_authorities(
+        &self,
+        name: &str,
+    ) -> Result<Option<AuthorityFiles>, Error> {
+        let configs = self.objects::<MachineConfig>().read_as::<ConfigFiles>();
+        let config = configs.get(name).await?;
+        Ok(config.map(ConfigFiles::authorities))
     }
 
     /// Pull spec of the cluster's release, where that is of this version; nothing where the cluster

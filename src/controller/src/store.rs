@@ -41,6 +41,7 @@ use self::generators::{SettingCaches, SettingTables};
 use self::node_objects::{LostObjects, MachineConfigNodes};
 use self::pinned_sets::PinnedSets;
 use self::release_maps::OS_IMAGE;
+use crate::api_server::ApiServerVersion;
 use crate::configs::ConfigMeta;
 use crate::version::ReleaseVersion;
 
@@ -373,6 +374,8 @@ pub struct Store {
     pub operators: Cache<OwnOperator>,
     /// Version of this controller's release.
     pub version: ReleaseVersion,
+    /// Minor release of the API server.
+    pub api_server: ApiServerVersion,
 }
 
 impl Store {

@@ -63,6 +63,15 @@ impl Finding {
             message,
         }
     }
+
+    pub(crate) const fn holds(&self) -> bool {
+        self.holds
+    }
+
+    pub(crate) const fn r#type(&self) -> &PoolConditionType {
+        &self.r#type
+    }
+
     /// The condition that says so, as found at `now`.
     pub(crate) fn at(self, now: Timestamp) -> PoolCondition {
         PoolCondition {

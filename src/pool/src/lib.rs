@@ -14,6 +14,7 @@
 //! - [`claim`]: assignments that were claimed and may not be visible on their nodes yet
 //! - [`hold`]: what keeps a pool from being assigned anything
 //! - [`stop`]: the switches by which people stop a pool
+//! - [`kubelet_skew`]: kubelets that another minor release of the API server does not support
 //! - [`image`]: the OS image of a pool in image mode, and how far it is
 //! - [`pinned_sets`]: pinned image sets that a pool selects
 //! - [`pins`]: which nodes are assigned them now, and how far each is
@@ -31,6 +32,7 @@ mod finding;
 mod fixture;
 pub mod hold;
 pub mod image;
+pub mod kubelet_skew;
 pub mod list;
 pub mod membership;
 pub mod node;

@@ -46,6 +46,8 @@ pub struct NodeView {
     pub hold: Option<NodeHold>,
     /// The certificates that the controller announced on it.
     pub certificates: Option<String>,
+    /// Version of its kubelet, as that reports it (`v1.34.2`); empty where it does not.
+    pub kubelet_version: String,
 }
 
 /// Why a node cannot take work.
@@ -113,6 +115,11 @@ impl NodeView {
             hold,
             certificates,
             unready: unready(node.spec.as_ref(), node.status.as_ref()),
+            kubelet_version: node
+                .status
+                .and_then(|status| status.node_info)
+                .map(|info| info.kubelet_version)
+                .unwrap_or_default(),
             taints: node.spec.and_then(|spec| spec.taints).unwrap_or_default(),
             name: metadata.name.unwrap_or_default(),
             resource_version: metadata.resource_version.unwrap_or_default(),
@@ -141,6 +148,7 @@ impl NodeView {
             quarantined,
             hold,
             certificates,
+            kubelet_version,
         } = self;
         *name == other.name
             && *uid == other.uid
@@ -155,6 +163,7 @@ impl NodeView {
             && *quarantined == other.quarantined
             && *hold == other.hold
             && *certificates == other.certificates
+            && *kubelet_version == other.kubelet_version
     }
 
     /// Whether it runs Windows; such nodes are never managed.

@@ -1,8 +1,10 @@
 //! Counters and conditions of a pool.
 //!
 //! - `pinned`: how far its nodes are with pinned image sets
+//! - `surroundings`: who paused it, and whether its kubelets allow another minor release
 
 mod pinned;
+mod surroundings;
 
 use std::collections::HashMap;
 
@@ -16,6 +18,7 @@ use jiff::Timestamp;
 use crate::finding::Finding;
 use crate::hold::Hold;
 use crate::image::PoolImage;
+use crate::kubelet_skew::KubernetesMinor;
 use crate::list::list;
 use crate::membership::Conflict;
 use crate::node::NodeView;
@@ -60,15 +63,19 @@ pub struct StatusInput<'a> {
     pub pins: Result<Option<&'a PinList>, &'a UnpopulatedPins>,
     /// Certificates on the nodes; `None` leaves them as they are.
     pub certificates: Option<Vec<CertificateExpiry>>,
+    /// The minor release of the API server, or why there is none; `None` leaves `KubeletSkew` as
+    /// it is.
+    pub api_server: Option<Result<KubernetesMinor, String>>,
     pub now: Timestamp,
 }
 
 /// Makes the status of a pool.
 ///
 /// Shape: every counter and the types `Updated`, `Updating`, `NodeDegraded`, `RenderDegraded`,
-/// `RolloutDegraded`, `Degraded`, `Waiting` and `PinnedImageSetsDegraded`, and `Unsupported` once
-/// there is something to name; other types are kept. Source: upstream's pool status and its texts;
-/// `RolloutDegraded`, `Waiting` and `Unsupported`, and the copied message of `Degraded`, are ours.
+/// `RolloutDegraded`, `Degraded`, `Waiting` and `PinnedImageSetsDegraded`, and `Unsupported`,
+/// `Paused` and `KubeletSkew` once there is something to name; other types are kept. Source:
+/// upstream's pool status and its texts; `RolloutDegraded`, `Waiting`, `Unsupported`, `Paused` and
+/// `KubeletSkew`, and the copied message of `Degraded`, are ours.
 pub fn status(input: StatusInput<'_>) -> MachineConfigPoolStatus {
     let StatusInput {
         pool,
@@ -81,6 +88,7 @@ pub fn status(input: StatusInput<'_>) -> MachineConfigPoolStatus {
         unhandled,
         pins,
         certificates,
+        api_server,
         now,
     } = input;
     let mut status = pool.status.clone().unwrap_or_default();
@@ -150,6 +158,16 @@ pub fn status(input: StatusInput<'_>) -> MachineConfigPoolStatus {
     let is_known = status.condition(&PoolConditionType::Unsupported).is_some();
     if is_known || !unhandled.is_empty() {
         condition::set(&mut status.conditions, unsupported(unhandled).at(now));
+    }
+    let skew = api_server.map(|version| surroundings::kubelet_skew(version, members));
+    for finding in [Some(surroundings::paused(pool)), skew]
+        .into_iter()
+        .flatten()
+    {
+        // One that never held is not there.
+        if finding.holds() || status.condition(finding.r#type()).is_some() {
+            condition::set(&mut status.conditions, finding.at(now));
+        }
     }
     status
 }

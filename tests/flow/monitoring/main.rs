@@ -18,11 +18,13 @@ const FOLDERS: [&str; 2] = ["monitoring", "update-service/monitoring"];
 /// Metrics of other programs.
 ///
 /// Source: kubelet (cAdvisor), kube-state-metrics, node-exporter.
-const FOREIGN: [&str; 6] = [
+const FOREIGN: [&str; 8] = [
     "container_memory_rss",
     "kube_node_role",
     "kube_node_status_allocatable",
     "kube_node_status_capacity",
+    "kubelet_certificate_manager_client_ttl_seconds",
+    "kubelet_certificate_manager_server_ttl_seconds",
     "node_memory_MemAvailable_bytes",
     "node_memory_MemTotal_bytes",
 ];

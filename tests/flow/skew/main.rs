@@ -5,12 +5,14 @@
 //! - `nodes`: daemon and helper, changed in each phase of a node's update
 //! - `releases`: the version operator, changed while it applies a release
 //! - `kubelets`: kubelets that are older than the API server
+//! - `both_hops`: two minor releases of the control plane, and one reboot of each older worker
 #![expect(
     clippy::disallowed_methods,
     clippy::indexing_slicing,
     reason = "helpers of tests, and their own files"
 )]
 
+mod both_hops;
 #[path = "../killed_operator/components.rs"]
 mod components;
 #[path = "../version_operator/env.rs"]
@@ -24,6 +26,8 @@ mod nodes;
 #[expect(dead_code, reason = "the version operator's own suite uses all of it")]
 mod payload;
 mod pools;
+#[path = "../update_cluster/release.rs"]
+mod release;
 mod releases;
 
 use std::path::PathBuf;

@@ -182,6 +182,12 @@ pub const SERVICE_CA_ROTATE: &str = "machineconfiguration.openshift.io/service-c
 /// On a MachineConfigPool; written by an administrator: `"true"` or absent, nodes that wait for
 /// their turn fetch the pool's configuration before it; any other value, they do not.
 pub const PREFETCH: &str = "slipway.dev/prefetch";
+/// On a MachineConfigPool; written by who pauses it for a time and resumes it himself: his name,
+/// such as [`CONTROL_PLANE_ONLY`]. The pause of a pool without it is an administrator's.
+pub const PAUSED_BY: &str = "slipway.dev/paused-by";
+/// Value of [`PAUSED_BY`]: an update of the control plane alone, which `slipway upgrade` carries
+/// over two minor releases.
+pub const CONTROL_PLANE_ONLY: &str = "control-plane-only";
 /// On a MachineConfigPool; written by the version operator in a preflight: a MachineConfig that one
 /// node of the pool fetches and rehearses, though it is no target of the pool.
 pub const REHEARSE: &str = "slipway.dev/rehearse";

@@ -310,6 +310,12 @@ words! {
         /// The pool asks for something that nothing handles; the message names it. Absent until it
         /// first does. Ours, not upstream's.
         Unsupported = "Unsupported",
+        /// `spec.paused` is set; the message says by whom. Absent until it first is. Ours, not
+        /// upstream's.
+        Paused = "Paused",
+        /// Kubelets of the pool's nodes would be too old for the next minor release of the API
+        /// server; the message names them. Absent until there are some. Ours, not upstream's.
+        KubeletSkew = "KubeletSkew",
         /// The pool's OS image cannot be built. Owned by the builder.
         ImageBuildDegraded = "ImageBuildDegraded",
         /// Nodes do not have their pinned images for another reason than time, or it is not
@@ -391,6 +397,16 @@ words! {
         NodesQuarantined = "NodesQuarantined",
         /// The API server does not take what nodes are to be told.
         NodesNotAssigned = "NodesNotAssigned",
+        /// An update of the control plane alone paused the pool, and resumes it at its end.
+        ControlPlaneOnly = "ControlPlaneOnly",
+        /// Kubelets are older than the next minor release of the API server supports.
+        ///
+        /// Source: upstream's reason of `Upgradeable` on ClusterOperator `machine-config`.
+        KubeletSkewUnsupported = "KubeletSkewUnsupported",
+        /// The version of a kubelet, or of the API server, is not known.
+        ///
+        /// Source: as above.
+        KubeletSkewUnchecked = "KubeletSkewUnchecked",
         /// Nodes report that they cannot pull or pin images.
         PrefetchFailed = "PrefetchFailed",
     }

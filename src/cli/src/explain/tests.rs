@@ -56,6 +56,8 @@ fn annotations_of_builds_pins_and_people_are_explained() {
         annotation::NOT_PINNED,
         annotation::HOLD,
         api::stop::STOP,
+        annotation::PAUSED_BY,
+        api::config::control_plane_only::CONTROL_PLANE_ONLY,
     ] {
         let found = find(key);
         assert_eq!(found.len(), 1, "{key}");
@@ -91,10 +93,9 @@ fn a_word_is_found_without_case_and_with_what_differs() {
 #[test]
 fn a_word_is_printed_for_each_place() {
     assert_eq!(
-        text(&find("Paused")),
-        "Paused: reason of a condition of a MachineConfigPool\n  The pool is paused; no node is \
-         assigned a configuration.\n  To do: Set spec.paused to false. Certificates are rotated in \
-         a paused pool, too.\n"
+        text(&find("NodesNotReady")),
+        "NodesNotReady: reason of a condition of a MachineConfigPool\n  Nodes that are next are not \
+         ready, or cordoned by an administrator.\n  To do: Uncordon them, or repair their kubelet.\n"
     );
     assert!(text(&find("Completed")).contains("\n\nCompleted: state in status.history"));
 }

@@ -24,6 +24,7 @@ use super::read;
 use crate::decide::object::{ClusterObject, ObjectCondition};
 use crate::decide::pools::objects::PoolObjects;
 use crate::decide::pools::view;
+use crate::decide::upgrade::control_plane_only::ControlPlaneOnlyView;
 use crate::failure::Ending;
 use crate::output::{ViewForm, print, print_data};
 
@@ -131,6 +132,10 @@ pub(super) fn frame(
         && !heading.is_empty()
     {
         heading.insert(0, format!("release: {}", progressing.message));
+    }
+    let both_hops = version.and_then(|version| ControlPlaneOnlyView::of(version, &pools.pools));
+    if let Some(both_hops) = both_hops {
+        heading.insert(0, both_hops.line());
     }
 
     let views = pools.views();

@@ -48,6 +48,9 @@ pub struct UpgradeArgs {
     /// Show conditional updates that are not recommended, too
     #[arg(long)]
     pub include_not_recommended: bool,
+    /// An update of the control plane alone.
+    #[command(flatten)]
+    pub control_plane_only: ControlPlaneOnlyArgs,
     /// Have the API server check the change, and change nothing
     #[arg(long, global = true)]
     pub dry_run: bool,
@@ -126,6 +129,52 @@ pub enum UpgradeVerb {
         #[arg(long)]
         allow_minor: bool,
     },
+}
+
+/// `slipway upgrade --control-plane-only`.
+#[derive(Debug, Args)]
+pub struct ControlPlaneOnlyArgs {
+    /// Update the control plane alone over two minor releases, to --to, and then each other node
+    /// once. Run again, it goes on where it was; with --clear it ends and resumes the pools
+    #[arg(long, conflicts_with_all = [
+        "to_image", "to_latest", "to_multi_arch", "force", "allow_explicit_upgrade",
+        "allow_upgrade_with_warnings", "include_not_recommended"
+    ])]
+    pub control_plane_only: bool,
+    /// Release of the minor release between [default: the newest from which --to is reached]
+    #[arg(long, value_name = "VERSION", requires = "control_plane_only")]
+    pub through: Option<Version>,
+    /// Do what can be done now, and do not wait; a later run goes on
+    #[arg(long, requires = "control_plane_only")]
+    pub no_wait: bool,
+    /// Seconds to wait for the end; a later run goes on
+    #[arg(long, value_name = "SECONDS", requires = "control_plane_only", default_value_t = 86_400,
+          value_parser = clap::value_parser!(u64).range(1..=2_592_000))]
+    pub wait_secs: u64,
+    /// Update service with the graph [default: spec.upstream of ClusterVersion]
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        requires = "control_plane_only",
+        conflicts_with = "through"
+    )]
+    pub upstream: Option<String>,
+    /// Authorities in PEM that its certificate is checked against [default: the system's]
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "control_plane_only",
+        conflicts_with = "through"
+    )]
+    pub certificate_authority: Option<PathBuf>,
+    /// Architecture of the graph [default: multi for a cluster of several, else amd64]
+    #[arg(
+        long,
+        value_name = "ARCH",
+        requires = "control_plane_only",
+        conflicts_with = "through"
+    )]
+    pub arch: Option<String>,
 }
 
 /// `slipway upgrade preflight`.

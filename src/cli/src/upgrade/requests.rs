@@ -37,7 +37,7 @@ const ACCEPT_RISKS: &str = "spec.desiredUpdate.acceptRisks";
 
 /// Access to a cluster.
 pub(crate) struct ClusterRequests {
-    access: Access,
+    pub(super) access: Access,
 }
 
 #[derive(Default, Deserialize)]

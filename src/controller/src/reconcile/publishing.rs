@@ -123,7 +123,7 @@ impl Controller {
         self.context.metrics.set_alerts(&sorted.alerts);
     }
 
-    pub(super) fn count(
+    pub(super) async fn count(
         &self,
         observed: &Observed,
         decision: &RolloutDecision,
@@ -143,6 +143,7 @@ impl Controller {
             metrics = metrics.with_pins(list, &members);
         }
         metrics = metrics.with_build(self.build_of(view));
+        metrics.missed_authorities = self.missed_authorities(observed).await;
         self.context.metrics.set_pool(&view.name, metrics);
     }
 

@@ -28,8 +28,8 @@ use kube::client::Body;
 use serde_json::{Value, json};
 
 use self::calls::{
-    GROUP, MANAGER, NOW, assign_body, claim_body, condition, list_sources, none_waits, patch,
-    patched, rolling, set_status, status, taint_body,
+    GROUP, MANAGER, NOW, assign_body, claim_body, condition, is_paused, list_sources, none_waits,
+    patch, patched, rolling, set_status, status, taint_body,
 };
 use super::*;
 use crate::fixture::{

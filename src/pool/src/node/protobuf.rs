@@ -76,6 +76,14 @@ struct Taint {
 struct NodeStatus {
     #[prost(message, repeated, tag = "4")]
     conditions: Vec<NodeCondition>,
+    #[prost(message, optional, tag = "7")]
+    node_info: Option<NodeSystemInfo>,
+}
+
+#[derive(Message)]
+struct NodeSystemInfo {
+    #[prost(string, tag = "7")]
+    kubelet_version: String,
 }
 
 #[derive(Message)]
@@ -111,24 +119,32 @@ pub(super) fn head(
             })?,
             // spec
             2 => field.count(&mut content),
-            // status: conditions: type, status
-            3 => each_field(field.content()?, |field| match field.tag {
-                4 => {
-                    content.write_u32(field.tag);
-                    each_field(field.content()?, |field| {
-                        if let 1 | 2 = field.tag {
-                            field.count(&mut content);
-                        }
-                        Ok(())
-                    })
-                }
-                _ => Ok(()),
-            })?,
+            3 => each_field(field.content()?, |field| count_status(field, &mut content))?,
             _ => {}
         }
         Ok(())
     })?;
     Ok((name, version, content.finish()))
+}
+
+/// Counts what is read of a field of the status: of conditions type and status, of the node's
+/// description the version of its kubelet.
+fn count_status(field: &Field<'_>, content: &mut impl Hasher) -> Result<(), DecodeError> {
+    let counts = |inner: u32| match field.tag {
+        4 => matches!(inner, 1 | 2),
+        7 => inner == 7,
+        _ => false,
+    };
+    if !matches!(field.tag, 4 | 7) {
+        return Ok(());
+    }
+    content.write_u32(field.tag);
+    each_field(field.content()?, |field| {
+        if counts(field.tag) {
+            field.count(content);
+        }
+        Ok(())
+    })
 }
 
 /// A field of a message. Of fields that name or count nothing here only the length is read.
@@ -193,6 +209,10 @@ impl From<Node> for core::Node {
                     .map(NodeCondition::read)
                     .collect(),
             ),
+            node_info: status.node_info.map(|info| core::NodeSystemInfo {
+                kubelet_version: info.kubelet_version,
+                ..core::NodeSystemInfo::default()
+            }),
             ..core::NodeStatus::default()
         });
         let metadata = node.metadata.unwrap_or_default();

@@ -53,6 +53,7 @@ impl Case {
             unhandled: &self.unhandled,
             pins: Ok(None),
             certificates: None,
+            api_server: None,
             now: Timestamp::from_second(NOW).unwrap(),
         })
     }
@@ -273,6 +274,7 @@ fn messages_are_bounded_however_many_causes_there_are() {
         unhandled: &vec!["KubeletConfig x".to_owned(); 5_000],
         pins: Ok(None),
         certificates: None,
+        api_server: None,
         now: Timestamp::from_second(NOW).unwrap(),
     });
     for condition in &status.conditions {

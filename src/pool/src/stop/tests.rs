@@ -52,6 +52,7 @@ fn conditions(pool: &PoolView, object: Value, nodes: &[NodeView]) -> [String; 3]
         unhandled: &[],
         pins: Ok(None),
         certificates: None,
+        api_server: None,
         now: NOW,
     });
     [

@@ -132,11 +132,16 @@ impl Authority {
         let usage = KeyUsage::required_if_present(CODE_SIGNING);
         entity
             .verify_for_usage(ALGORITHMS, &self.anchors, &between, time, usage, None, None)
-            .map_err(|error| match error {
-                webpki::Error::CertExpired { .. } | webpki::Error::CertNotValidYet { .. } => {
+            .map_err(|error| {
+                let is_of_time = matches!(
+                    error,
+                    webpki::Error::CertExpired { .. } | webpki::Error::CertNotValidYet { .. }
+                );
+                if is_of_time {
                     CertificateFault::Expired(at)
+                } else {
+                    CertificateFault::Foreign(error.to_string())
                 }
-                other => CertificateFault::Foreign(other.to_string()),
             })?;
         person.check(&certificate)?;
         let key = certificate.tbs_certificate.subject_public_key_info.to_der();

@@ -146,8 +146,8 @@ pub(super) fn integrated(
     if decode("signature.content", &signature.content)? != subject.signature {
         return Err(LogFault::Other("signature"));
     }
-    let signer = decode("signature.publicKey.content", &signature.public_key.content)?;
-    let blocks = pem::parse_many(signer).unwrap_or_default();
+    let entry_key = decode("signature.publicKey.content", &signature.public_key.content)?;
+    let blocks = pem::parse_many(entry_key).unwrap_or_default();
     if !matches!(blocks.as_slice(), [block] if block.contents() == subject.signer) {
         return Err(LogFault::Other("key or certificate"));
     }

@@ -358,9 +358,9 @@ pub(crate) const SUITES: &[Suite] = &[
     Suite {
         name: "skew",
         executable: ("tests", "skew"),
-        programs: &["mcd", "mcd-os", "mcc", "cvo"],
+        programs: &["mcd", "mcd-os", "mcc", "cvo", "slipway"],
         has_last_release: true,
-        own: &["tests/flow/skew"],
+        own: &["tests/flow/skew", "tests/flow/update_cluster"],
         when: When::Proof(Part::Hosts),
         limit_mins: 40,
         ..SUITE

@@ -48,7 +48,8 @@ const OPTIONS: [(&[&str], &[&str]); 4] = [
 const BY_FILENAME: &str = "cli";
 
 /// Names of roles, which begin as those of images do.
-const NO_IMAGES: [&str; 7] = [
+const NO_IMAGES: [&str; 8] = [
+    "slipway-control-plane-only",
     "slipway-managed",
     "slipway-managed-view",
     "slipway-pool-view",

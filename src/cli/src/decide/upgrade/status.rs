@@ -18,11 +18,12 @@ pub(crate) mod steps;
 mod target;
 mod verdict;
 
+use api::machineconfiguration::MachineConfigPool;
 use api::machineconfiguration::label::role;
 use chassis::report::Chain;
 use jiff::Timestamp;
 use release::progress::ProgressRecord;
-use serde::Serialize;
+use serde::{Deserialize as _, Serialize};
 use serde_json::Value;
 
 use self::control_plane::{ControlPlaneView, operator_table};
@@ -30,6 +31,7 @@ use self::ends::UpdateEnds;
 use self::health::{HealthInsight, health_details, health_table, insights};
 use self::nodes::{NodesByPool, PoolUpgradeView, UnreadObject, node_table, pool_table};
 use self::verdict::verdict;
+use super::control_plane_only::ControlPlaneOnlyView;
 use super::version::VersionView;
 use crate::decide::object::ClusterObject;
 
@@ -106,6 +108,9 @@ pub(crate) struct UpgradeStatus {
     /// What could not be read, with the reason.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unread: Vec<String>,
+    /// An update of the control plane alone, of which this may be one hop.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    control_plane_only: Option<ControlPlaneOnlyView>,
     /// When all of it is done; none if the nodes of this cluster do not say how long they take.
     #[serde(skip_serializing_if = "Option::is_none")]
     ends: Option<UpdateEnds>,
@@ -138,16 +143,21 @@ impl UpgradeStatus {
         let is_rolled = |pool: &PoolUpgradeView| {
             pool.is_control_plane || pool.total == 0 || pool.updated == pool.total
         };
+        let control_plane_only = control_plane_only(cluster);
         // What is not read may be what is not done.
         let is_known = unread.is_empty();
         let stopped = version.stopped();
-        let is_updating = progressing.is_true() || !is_known || !pools.iter().all(is_rolled);
+        let is_updating = progressing.is_true()
+            || control_plane_only.is_some()
+            || !is_known
+            || !pools.iter().all(is_rolled);
         if !is_updating {
             return Ok(Self {
                 is_updating,
                 verdict: NOT_UPDATING.to_owned(),
                 stopped,
                 unread: Vec::new(),
+                control_plane_only: None,
                 ends: None,
                 control_plane: None,
                 pools,
@@ -164,6 +174,7 @@ impl UpgradeStatus {
             verdict: verdict(&control_plane, &pools, &health, &unread),
             stopped,
             unread,
+            control_plane_only,
             health,
             ends: UpdateEnds::of(&control_plane, &pools),
             control_plane: Some(control_plane),
@@ -178,8 +189,12 @@ impl UpgradeStatus {
             .control_plane
             .as_ref()
             .and_then(ControlPlaneView::overdue);
-        let is_stopped = self.stopped.is_some();
-        is_stopped || !self.unread.is_empty() || overdue.is_some() || self.health.iter().any(is_bad)
+        let of_both_hops = self.control_plane_only.as_ref();
+        self.stopped.is_some()
+            || !self.unread.is_empty()
+            || of_both_hops.is_some_and(ControlPlaneOnlyView::needs_attention)
+            || overdue.is_some()
+            || self.health.iter().any(is_bad)
     }
 
     /// The status as text: who stopped the cluster, the verdict, then what upstream's command
@@ -195,6 +210,9 @@ impl UpgradeStatus {
         let stopped = self.stopped.as_ref();
         let mut text = stopped.map_or_else(String::new, |stopped| format!("{stopped}\n"));
         text.extend([self.verdict.as_str(), "\n"]);
+        if let Some(both_hops) = &self.control_plane_only {
+            text.extend([both_hops.line(), "\n".to_owned()]);
+        }
         if let Some(ends) = &self.ends {
             text.extend([ends.text(), "\n".to_owned()]);
         }
@@ -239,6 +257,15 @@ impl UpgradeStatus {
         }
         text
     }
+}
+
+/// The update of the control plane alone that is under way. A pool that cannot be read is named
+/// with the other objects.
+fn control_plane_only(cluster: &ClusterSnapshot) -> Option<ControlPlaneOnlyView> {
+    let pools = cluster.pools.iter();
+    let pools = pools.filter_map(|pool| MachineConfigPool::deserialize(&pool.0).ok());
+    let pools: Vec<MachineConfigPool> = pools.collect();
+    ControlPlaneOnlyView::of(&cluster.version, &pools)
 }
 
 #[cfg(test)]

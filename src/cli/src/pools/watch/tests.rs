@@ -311,3 +311,14 @@ fn builds_and_pins_stand_above_the_nodes() {
     ];
     assert_eq!(drawn[..expected.len()], expected, "{drawn:#?}");
 }
+
+#[test]
+fn an_update_of_the_control_plane_alone_is_one_line_above_all() {
+    let (pools, nodes) = cluster();
+    let mut version = progressing("True");
+    version.0["metadata"]["annotations"] = json!({ "slipway.dev/control-plane-only": "7" });
+    let frame = frame(&pools, &nodes, Some(&version), None, moment());
+    let first = frame.heading.notes.first().unwrap();
+    assert!(first.starts_with("Control plane only: ClusterVersion version: annotation "));
+    assert_eq!(frame.heading.notes[1], "release: Working towards 4.18.9");
+}

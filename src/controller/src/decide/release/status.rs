@@ -3,7 +3,9 @@
 use api::config::{
     ClusterCondition, ClusterConditionType, ClusterOperatorStatus, OperandVersion, RelatedObject,
 };
-use api::machineconfiguration::machine_config_pool::PoolConditionType;
+use api::machineconfiguration::machine_config_pool::{
+    PoolCondition, PoolConditionReason, PoolConditionType,
+};
 use api::machineconfiguration::{MachineConfigPool, NAMESPACE};
 use api::{ConditionStatus, condition};
 use jiff::Timestamp;
@@ -195,6 +197,24 @@ fn degraded(reported: Option<&str>, input: &OperatorInput<'_>) -> ConditionUpdat
 }
 
 fn upgradeable(reported: Option<&str>, pools: &[&MachineConfigPool]) -> ConditionUpdate {
+    let refusals: Vec<(String, String)> = degraded_pools(pools)
+        .into_iter()
+        .chain(kubelet_skew(pools))
+        .collect();
+    let (holds, reason, message) = if let Some((reason, _)) = refusals.first() {
+        let reason = reason.clone();
+        let messages: Vec<String> = refusals.into_iter().map(|(_, message)| message).collect();
+        (ConditionStatus::False, reason, messages.join("; "))
+    } else if reported.is_none() {
+        (ConditionStatus::Unknown, "NoData".to_owned(), String::new())
+    } else {
+        (ConditionStatus::True, AS_EXPECTED.to_owned(), String::new())
+    };
+    (ClusterConditionType::Upgradeable, holds, reason, message)
+}
+
+/// Reason and message about pools that are degraded.
+fn degraded_pools(pools: &[&MachineConfigPool]) -> Option<(String, String)> {
     let is_degraded = |pool: &&MachineConfigPool| is(pool, &PoolConditionType::Degraded);
     let degraded: Vec<&str> = pools
         .iter()
@@ -202,24 +222,42 @@ fn upgradeable(reported: Option<&str>, pools: &[&MachineConfigPool]) -> Conditio
         .filter(is_degraded)
         .map(name)
         .collect();
-    let (holds, reason, message) = if !degraded.is_empty() {
+    (!degraded.is_empty()).then(|| {
         let message = format!(
             "One or more machine config pools are degraded, please see `oc get mcp` for further \
              details and resolve before upgrading: {}",
             degraded.join(", ")
         );
-        (ConditionStatus::False, "DegradedPool", message)
-    } else if reported.is_none() {
-        (ConditionStatus::Unknown, "NoData", String::new())
-    } else {
-        (ConditionStatus::True, AS_EXPECTED, String::new())
+        ("DegradedPool".to_owned(), message)
+    })
+}
+
+/// Reason and message about kubelets that the next minor release would leave too far behind, as the
+/// pools report them: the process that reports on the cluster watches no nodes.
+fn kubelet_skew(pools: &[&MachineConfigPool]) -> Option<(String, String)> {
+    let skews = pools.iter().filter_map(|pool| {
+        let condition = pool.status.as_ref()?;
+        let condition = condition.condition(&PoolConditionType::KubeletSkew)?;
+        (condition.status != ConditionStatus::False).then_some((name(pool), condition))
+    });
+    let skews: Vec<_> = skews.collect();
+    // What is known to be unsupported says more than what is not known.
+    let is_unsupported = |(_, condition): &&(&str, &PoolCondition)| {
+        condition.reason == PoolConditionReason::KubeletSkewUnsupported
     };
-    (
-        ClusterConditionType::Upgradeable,
-        holds,
-        reason.to_owned(),
-        message,
-    )
+    let (_, first) = skews
+        .iter()
+        .find(is_unsupported)
+        .or_else(|| skews.first())?;
+    let sentences = skews
+        .iter()
+        .map(|(pool, condition)| format!("pool {pool}: {}", condition.message));
+    let sentences: Vec<String> = sentences.collect();
+    let message = format!(
+        "The next minor release would leave kubelets too far behind; update their pools before: {}",
+        sentences.join("; ")
+    );
+    Some((first.reason.to_string(), message))
 }
 
 fn related() -> Vec<RelatedObject> {

@@ -111,6 +111,12 @@ pub(super) fn rolling(target: &str, waiting: &Value) -> Vec<Value> {
     ]
 }
 
+/// What a pool says that an administrator paused.
+pub(super) fn is_paused() -> Value {
+    let why = "an administrator paused the pool; no node is assigned a new configuration";
+    condition("Paused", true, "", why)
+}
+
 pub(super) fn none_waits() -> Value {
     condition("Waiting", false, "", "")
 }

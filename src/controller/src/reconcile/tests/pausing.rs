@@ -18,6 +18,7 @@ async fn a_paused_pool_is_rendered_and_assigns_no_node() {
         "",
         &format!("Pool is paused; will not update to MachineConfig {target}"),
     );
+    conditions.push(is_paused());
     let calls = vec![
         list_sources(&sources),
         set_status(&mut pool, &status(&conditions, [1, 0, 0, 0, 0]), "11"),
@@ -36,6 +37,7 @@ fn paused_status(target: &str, waiting: &str, counts: [u32; 5]) -> Value {
     let mut conditions = rolling(target, &waiting);
     let why = format!("Pool is paused; will not update to MachineConfig {target}");
     conditions[1] = condition("Updating", false, "", &why);
+    conditions.push(is_paused());
     status(&conditions, counts)
 }
 
@@ -107,4 +109,56 @@ async fn a_pool_that_goes_on_assigns_those_first_that_were_claimed_before_the_pa
         set_status(&mut pool, &changes, "12"),
     ];
     reconciled(&cluster, calls, 2).await;
+}
+
+/// Each configuration is read once, however often the pool is reconciled.
+#[tokio::test(start_paused = true)]
+async fn authorities_that_a_paused_pool_misses_are_read_once_and_counted() {
+    let (mut cluster, sources, target) = settled();
+    cluster.nodes = vec![node("n1", OLD), node("n2", OLD)];
+    cluster.configs.push(json!({
+        "metadata": { "name": OLD, "uid": "uid-old", "resourceVersion": "1", "generation": 1 }
+    }));
+    cluster.pools[0]["spec"]["paused"] = json!(true);
+    let mut pool = cluster.pools[0].clone();
+    let config = |name: &str, text: &str| {
+        let file = json!({ "path": "/etc/kubernetes/ca.crt", "contents": { "source": text } });
+        let config = json!({ "spec": { "config": { "storage": { "files": [file] } } } });
+        let path = format!("{GROUP}/machineconfigs/{name}");
+        Call::get(&path, Reply::ok(config))
+    };
+    let waiting = "n1, n2: the pool is paused";
+    let changes = paused_status(&target, waiting, [2, 0, 0, 0, 0]);
+    let gone = Reply::failure(404, "NotFound", "it is gone");
+    let old = format!("{GROUP}/machineconfigs/{OLD}");
+    // One that cannot be read is read again.
+    let calls = vec![
+        list_sources(&sources),
+        Call::get(&old, gone),
+        set_status(&mut pool, &changes, "11"),
+        config(OLD, "data:,1"),
+        config(&target, "data:,2"),
+    ];
+    let store = Store::default();
+    cluster.fill(&store);
+    let (script, client) = Script::start(calls);
+    let access = Arc::new(Access::of_client(client));
+    let (recorder, _sending) = Recorder::new(Arc::clone(&access), speaker());
+    let metrics = Arc::new(ControllerMetrics::default());
+    let registry = metrics.registry();
+    let controller = Controller::new(Requests::new(access), store, recorder, metrics, clock);
+    let work = Work::Pool("worker".to_owned());
+    let work = Box::pin(async {
+        let mut counted = Vec::new();
+        for _ in 0..3 {
+            controller.reconcile(&work).await.unwrap();
+            let text = registry.text().unwrap();
+            let lines = text.lines();
+            let mut lines = lines.filter(|line| line.starts_with("mcc_pool_missed_authorities{"));
+            counted.push(lines.next().map(str::to_owned));
+        }
+        counted
+    });
+    let one = Some("mcc_pool_missed_authorities{pool=\"worker\"} 1".to_owned());
+    assert_eq!(script.drive(work).await, [None, one.clone(), one]);
 }

@@ -174,6 +174,8 @@ async fn a_node_without_room_is_named_and_the_next_has_its_turn() {
     // It degrades no pool.
     let mut changes = first_status(&pool, &target, 3, &degraded);
     changes["poolSynchronizersStatus"] = counts(3, 0, None);
+    let conditions = changes["conditions"].as_array_mut().unwrap();
+    conditions.push(is_paused());
     let calls = vec![
         list_sources(&sources),
         assigns(&mut nodes[2], &list, "6"),

@@ -35,6 +35,18 @@ fn a_bare_node_can_be_read() {
 }
 
 #[test]
+fn the_version_of_the_kubelet_is_read_in_both_forms() {
+    // status: nodeInfo: kubeletVersion
+    let bytes = Bytes::from_static(b"\x1a\x0b\x3a\x09\x3a\x07v1.34.2");
+    let mut whole: core::Node = serde_json::from_str(JSON).unwrap();
+    let info = whole.status.as_mut().unwrap().node_info.as_mut().unwrap();
+    info.kubelet_version = "v1.34.2".to_owned();
+    for view in [NodeView::decode(bytes).unwrap(), NodeView::parse(whole)] {
+        assert_eq!(view.kubelet_version, "v1.34.2");
+    }
+}
+
+#[test]
 fn what_is_no_node_is_an_error() {
     for bytes in [
         &b"\xff"[..],
@@ -68,7 +80,7 @@ fn a_heartbeat_has_the_same_content() {
 #[test]
 fn each_change_of_what_is_read_has_another_content() {
     type Change = fn(&mut ObjectMeta, &mut NodeSpec, &mut NodeStatus);
-    let changes: [Change; 10] = [
+    let changes: [Change; 12] = [
         |metadata, _, _| metadata.uid.push('x'),
         |metadata, _, _| metadata.creation_timestamp = None,
         |metadata, _, _| metadata.deletion_timestamp = Some(Time::default()),
@@ -79,6 +91,8 @@ fn each_change_of_what_is_read_has_another_content() {
         |_, spec, _| spec.taints.swap(0, 1),
         |_, _, status| status.conditions[0].status = "False".to_owned(),
         |_, _, status| drop(status.conditions.pop()),
+        |_, _, status| status.node_info.as_mut().unwrap().kubelet_version.push('x'),
+        |_, _, status| status.node_info = None,
     ];
     let hasher = RandomState::new();
     let read = || Node::decode(raw()).unwrap();

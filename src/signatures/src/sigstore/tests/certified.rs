@@ -138,7 +138,10 @@ fn certificate_counts_as_valid_when_the_log_took_the_entry() {
     let world = World::new();
     let policy = parsed(&world.policy());
     let good = world.signed(&LEAF, &claim());
-    assert_eq!(verdict(&policy, &[good.clone()]), Ok(NAME.to_owned()));
+    assert_eq!(
+        verdict(&policy, std::slice::from_ref(&good)),
+        Ok(NAME.to_owned())
+    );
     assert_eq!(
         policy.wanted(),
         "by release@example.com of https://login.example.com, with an entry of a transparency log"

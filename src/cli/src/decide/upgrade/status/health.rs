@@ -319,7 +319,8 @@ fn node_insights(
             .nodes
             .iter()
             .any(|node| node.phase != NodePhase::Updated);
-        if pool.is_paused && is_old {
+        // Its own pause is named with the update.
+        if pool.is_paused && is_old && !pool.is_paused_by_update {
             found.push(HealthInsight {
                 since: None,
                 age: "-".to_owned(),

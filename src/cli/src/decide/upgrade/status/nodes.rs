@@ -20,6 +20,7 @@ use super::target::is_migration;
 use crate::decide::blocks::{columns, first_line};
 use crate::decide::forecast::{RollFacts, RollForecast, forecast};
 use crate::decide::object::{ClusterObject, text};
+use crate::decide::upgrade::control_plane_only::PoolPause;
 
 /// Rows of a table of nodes after which only bad ones follow.
 const ROWS: usize = 10;
@@ -66,6 +67,9 @@ pub(crate) struct PoolUpgradeView {
     pub(crate) name: String,
     pub(crate) is_control_plane: bool,
     pub(crate) is_paused: bool,
+    /// Whether an update of the control plane alone paused it, and resumes it.
+    #[serde(skip)]
+    pub(crate) is_paused_by_update: bool,
     pub(crate) total: usize,
     pub(crate) updated: usize,
     /// How many nodes may be out at once; none if the pool's field cannot be read.
@@ -146,7 +150,10 @@ impl NodesByPool {
             .zip(&pools)
             .map(|(object, pool)| {
                 let began = updating_since(object).unwrap_or(now);
-                PoolUpgradeView::of(pool, sorted.of(&pool.name), &goal, (began, now))
+                let mut view =
+                    PoolUpgradeView::of(pool, sorted.of(&pool.name), &goal, (began, now));
+                view.is_paused_by_update = PoolPause::of(object) == PoolPause::Own;
+                view
             })
             .collect();
         pools.sort_by_cached_key(|pool| {
@@ -220,6 +227,7 @@ impl PoolUpgradeView {
             name: pool.name.clone(),
             is_control_plane: role::is_control_plane(&pool.name),
             is_paused: pool.is_paused,
+            is_paused_by_update: false,
             total: nodes.len(),
             updated: nodes
                 .iter()

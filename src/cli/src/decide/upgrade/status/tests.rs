@@ -1,3 +1,4 @@
+mod both_hops;
 mod findings;
 mod placement;
 

@@ -213,6 +213,71 @@ fn each_state_at_a_release_is_reported() {
     check(&table);
 }
 
+/// A pool whose kubelets are not supported by the next minor release, or not known.
+fn skewed(name: &str, status: &str, reason: &str, message: &str) -> MachineConfigPool {
+    let updated = json!({ "type": "Updated", "status": "True" });
+    let skew =
+        json!({ "type": "KubeletSkew", "status": status, "reason": reason, "message": message });
+    pool(name, 3, &json!([updated, skew]))
+}
+
+#[test]
+fn kubelets_that_the_next_minor_release_leaves_behind_are_named() {
+    const UNSUPPORTED: &str = "KubeletSkewUnsupported";
+    const HEAD: &str =
+        "The next minor release would leave kubelets too far behind; update their pools before";
+    let infra = || {
+        skewed(
+            "infra",
+            "True",
+            "KubeletSkewUnchecked",
+            "no one knows of n1",
+        )
+    };
+    let worker = || skewed("worker", "True", UNSUPPORTED, "w1 (v1.29.1)");
+    let degraded = "DegradedPool: One or more machine config pools are degraded, please see `oc get mcp` for further details and resolve before upgrading: edge";
+    let table = [
+        (
+            vec![skewed("worker", "False", "", "")],
+            "True AsExpected: ".to_owned(),
+        ),
+        (
+            vec![updated("master"), worker()],
+            format!("False {UNSUPPORTED}: {HEAD}: pool worker: w1 (v1.29.1)"),
+        ),
+        // What is not known does not count as good.
+        (
+            vec![infra()],
+            format!("False KubeletSkewUnchecked: {HEAD}: pool infra: no one knows of n1"),
+        ),
+        (
+            vec![skewed("infra", "Unknown", "", "x")],
+            format!("False : {HEAD}: pool infra: x"),
+        ),
+        (
+            vec![infra(), worker()],
+            format!(
+                "False {UNSUPPORTED}: {HEAD}: pool infra: no one knows of n1; pool worker: w1 (v1.29.1)"
+            ),
+        ),
+        (
+            vec![degraded_pool("edge"), worker()],
+            format!("False {degraded}; {HEAD}: pool worker: w1 (v1.29.1)"),
+        ),
+    ];
+    for (pools, expected) in table {
+        // Also on the way to a release.
+        for reported in [Some("2.0.0"), Some("1.0.0")] {
+            let status = made(&at(reported), &ReleaseProgress::Done, &pools);
+            let found = status
+                .condition(&ClusterConditionType::Upgradeable)
+                .unwrap();
+            let text = format!("{} {}: {}", found.status, found.reason, found.message);
+            assert_eq!(text, expected);
+        }
+    }
+}
+
 fn check(table: &[Case]) {
     for (number, (reported, progress, pools, expected)) in table.iter().enumerate() {
         let status = made(&at(*reported), progress, pools);
