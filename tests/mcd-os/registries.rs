@@ -1,4 +1,8 @@
 //! Pulls by the settings that come with the image.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "keys and signatures are made by skopeo, in files of the test"
+)]
 
 use api::config::ClusterImagePolicy;
 use generated::registries::RegistryFacts;

@@ -1,5 +1,5 @@
-//! Signatures beside images: what `slipway` signs, skopeo takes by the node's files, and the other way
-//! round. What does not count is refused by both.
+//! Signatures beside images: what `slipway` signs, skopeo takes by the node's files, and the other
+//! way round. What does not count is refused by both.
 
 use std::path::PathBuf;
 use std::process::Command;

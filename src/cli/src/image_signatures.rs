@@ -16,14 +16,17 @@ use signatures::sigstore::{
 /// Names the key's password where no file does, as cosign takes it.
 const PASSWORD: &str = "COSIGN_PASSWORD";
 
+const PASSWORD_HELP: &str =
+    "File with the key's password in its first line [default: $COSIGN_PASSWORD]";
+
 /// Options of verbs that sign images.
 #[derive(Debug, Clone, Args)]
 pub struct SigningArgs {
     /// Secret key as cosign keeps it: a signature is put beside the image in its registry
     #[arg(long, value_name = "FILE")]
     pub sigstore_key: Option<PathBuf>,
-    /// File with the key's password in its first line [default: $COSIGN_PASSWORD]
-    #[arg(long, value_name = "FILE", requires = "sigstore_key")]
+    /// File with the key's password.
+    #[arg(long, value_name = "FILE", requires = "sigstore_key", help = PASSWORD_HELP)]
     pub sigstore_password_file: Option<PathBuf>,
 }
 
@@ -38,7 +41,10 @@ impl SigningArgs {
         };
         let password = match &self.sigstore_password_file {
             Some(path) => first_line(path)?,
-            None => std::env::var(PASSWORD).unwrap_or_default(),
+            None => match std::env::var_os(PASSWORD).unwrap_or_default().into_string() {
+                Ok(password) => password,
+                Err(_) => bail!("${PASSWORD} is not UTF-8"),
+            },
         };
         let signer = SigstoreSigner::parse(&read(path)?, &password);
         signer
@@ -95,11 +101,12 @@ pub(crate) async fn sign(
         } else {
             ""
         };
-        lines.push_str(&format!(
+        let line = format!(
             "{digest} signed as {reference} by key {}: {}{referrer}\n",
             signer.fingerprint(),
             attached.tag
-        ));
+        );
+        lines.push_str(&line);
     }
     Ok(lines)
 }

@@ -15,7 +15,7 @@ use crate::decide::json_template::{JsonTemplate, TemplateError};
 use crate::failure::{Several, Usage};
 use crate::image_signatures;
 use crate::kubeconfig::ClusterArgs;
-use crate::output::{print, print_data, warn};
+use crate::output::{print, print_data};
 use crate::payload;
 use crate::release_name::{ReleaseLookup, ReleaseName};
 use crate::update_service::ServiceArgs;
@@ -58,8 +58,8 @@ pub struct InfoArgs {
     /// Check that all images are there and are what the release says: digest, time and name of each
     #[arg(long)]
     pub verify: bool,
-    /// With --verify: ClusterImagePolicy, in YAML or JSON, that signatures beside the release and its
-    /// images have to fulfil
+    /// With --verify: ClusterImagePolicy, in YAML or JSON, that signatures beside the release and
+    /// its images have to fulfil
     #[arg(long, value_name = "FILE", requires = "verify")]
     pub policy: Vec<PathBuf>,
     /// Pull spec of one image
@@ -193,7 +193,6 @@ async fn signed(
     info: &Info,
 ) -> anyhow::Result<()> {
     if arguments.policy.is_empty() {
-        warn("signatures are not verified: --policy names no ClusterImagePolicy");
         return Ok(());
     }
     let policies = image_signatures::policies(&arguments.policy)?;

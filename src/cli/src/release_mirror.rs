@@ -1,7 +1,8 @@
 //! `slipway release mirror`: a release and all of its images into one repository.
 //!
-//! Each image keeps its digest, lists stay whole, and signatures beside images come along. An image whose tag names it already is not
-//! copied again, so that a mirror that was interrupted goes on where it ended.
+//! Each image keeps its digest, lists stay whole, and signatures beside images come along. An image
+//! whose tag names it already is not copied again, so that a mirror that was interrupted goes on
+//! where it ended.
 
 use std::path::PathBuf;
 

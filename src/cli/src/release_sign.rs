@@ -1,4 +1,5 @@
-//! `slipway release sign`: signatures of a release image: in a directory, or beside it in its registry.
+//! `slipway release sign`: signatures of a release image, in a directory or beside it in its
+//! registry.
 
 use std::path::{Path, PathBuf};
 
@@ -115,7 +116,7 @@ async fn sign_images(
 ) -> anyhow::Result<()> {
     let mut errors = Vec::new();
     for (name, from) in images {
-        let signed = async {
+        let lines = async {
             let location: ImageLocation = from.parse()?;
             if matches!(location, ImageLocation::Layout { .. }) {
                 bail!("{from:?} is no image in a registry");
@@ -125,7 +126,7 @@ async fn sign_images(
             let named = (from, CREATOR);
             image_signatures::sign(stores, signer, &location, &digests, named).await
         };
-        match signed.await {
+        match lines.await {
             Ok(lines) => print(lines)?,
             Err(error) => errors.push(error.context(format!("image {name}"))),
         }

@@ -8,7 +8,7 @@
 //! - [`requests`], `request_failure`: requests, and what one that failed means
 //! - [`applied`]: what was applied of each object
 //! - [`verifier`], `outbound`: whether another release is signed; requests to servers outside
-//! - [`image_trust`]: signatures beside images, where nodes pull these from
+//! - [`node_registries`]: signatures beside images, where nodes pull these from
 //! - [`retrieval`], [`retrieval_job`]: how another release comes to this program's disk
 //! - [`job`]: a Job of this program, to its end
 //! - [`render_job`], [`rehearsal`]: what would fail of another release, before anything is changed
@@ -21,9 +21,9 @@ pub mod authorities;
 pub mod cli;
 pub mod engine;
 pub mod events;
-pub mod image_trust;
 pub mod job;
 pub mod metrics;
+pub mod node_registries;
 mod outbound;
 pub mod payload;
 pub mod process;

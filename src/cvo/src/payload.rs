@@ -18,7 +18,7 @@ use release::{
 };
 use serde_json::Value;
 use signatures::sigstore::SigstorePolicy;
-use signatures::sigstore::policy::InvalidPolicy;
+use signatures::sigstore::policy::InvalidImagePolicy;
 
 use version_update::failure::Failure;
 
@@ -70,7 +70,7 @@ pub enum TrustError {
     Form(String, serde_json::Error),
     /// It cannot be used.
     #[error("{why}; file {0}", why = chassis::report::Chain(.1))]
-    Policy(String, InvalidPolicy),
+    Policy(String, InvalidImagePolicy),
 }
 
 /// Threads that parse the files of a release. Nothing is applied meanwhile, and a small control

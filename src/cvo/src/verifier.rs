@@ -23,7 +23,7 @@ use signatures::{Keyring, keyring, store};
 use version_update::signature_cache;
 use web::{WebClient, WebRequest};
 
-use crate::image_trust::{ImageTrust, ImageTrustError};
+use crate::node_registries::{NodeRegistries, NodeRegistriesError};
 use crate::outbound;
 use crate::payload::{ReleaseTrust, TrustError};
 use crate::retrieval::RetrievalSettings;
@@ -86,7 +86,7 @@ pub enum VerifyError {
     },
     /// Signatures beside the image do not suffice, or are not known.
     #[error(transparent)]
-    Beside(ImageTrustError),
+    Beside(NodeRegistriesError),
     /// A keyring cannot be read.
     #[error("{0}")]
     ParseKeyring(String, #[source] keyring::Error),
@@ -148,7 +148,7 @@ impl Verifier<'_> {
             return Ok(());
         }
         let (proxy, bundle) = (self.proxy, self.bundle);
-        let trust = ImageTrust::read(self.access, proxy, bundle, self.retrieval, self.now);
+        let trust = NodeRegistries::read(self.access, proxy, bundle, self.retrieval, self.now);
         let trust = trust.await.map_err(VerifyError::Beside)?;
         let verified = trust.verify((image, &digest), &policies).await;
         verified.map_err(VerifyError::Beside)

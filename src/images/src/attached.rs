@@ -1,7 +1,7 @@
 //! What lies beside an image in its repository: signatures, as cosign lays them out.
 //!
-//! One manifest has them as its layers, the annotations of each with it. It is found by a tag of the
-//! image's digest, `sha256-<hex>.sig`; and as a referrer of the image, where the registry lists
+//! One manifest has them as its layers, the annotations of each with it. It is found by a tag of
+//! the image's digest, `sha256-<hex>.sig`; and as a referrer of the image, where the registry lists
 //! these. Source: cosign's signature specification; OCI distribution specification, "Listing
 //! Referrers".
 

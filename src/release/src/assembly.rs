@@ -43,7 +43,7 @@ pub struct ReleaseRequest {
     pub component_versions: ComponentVersions,
     /// Whose signatures clusters ask for; none leaves that to the operators' manifests.
     pub verification: Option<SignatureTrust>,
-    /// The file of the ClusterImagePolicy `openshift`; none leaves that to the operators' manifests.
+    /// The file of the ClusterImagePolicy `openshift`; none leaves that to operators' manifests.
     pub image_policy: Option<Vec<u8>>,
     /// Whether placeholders of images that are missing stay.
     pub allow_missing_images: bool,

@@ -1,6 +1,7 @@
 //! Hands for signatures of images: keys, signed statements, and the directories that keep them.
 //!
-//! What a statement says is [`release::claim`]. It must not know: releases' files, the Kubernetes API.
+//! What a statement says is [`release::claim`]. It must not know: files of releases, the Kubernetes
+//! API.
 //!
 //! OpenPGP:
 //! - [`keyring`]: public keys, and whether one of them signed a message

@@ -245,6 +245,25 @@ pub(super) const WORDS: &[Explanation] = &[
         "Read the message and `slipway upgrade recommend --version V`.",
     ),
     of(
+        "ClusterVersionImageSignatures",
+        CHECK,
+        "Whether nodes would pull the release's images once its own ClusterImagePolicies are applied.",
+        "Explain ImagesUnsigned or PolicyUnreadable.",
+    ),
+    of(
+        "ImagesUnsigned",
+        BLOCK,
+        "Images of the release lack the signatures that its own ClusterImagePolicies ask for, where nodes pull them.",
+        "Mirror the release again with `slipway release mirror`, which takes signatures along; \
+         `slipway release info --verify --policy FILE` checks them.",
+    ),
+    of(
+        "PolicyUnreadable",
+        BLOCK,
+        "Whether the release's images are signed is not known: a policy of it, or a setting of the cluster, cannot be used.",
+        "Read the message: it names the object and the field.",
+    ),
+    of(
         "InvalidDesiredVersion",
         BLOCK,
         "The release's version is no semantic version.",

@@ -19,7 +19,7 @@ use tokio::time::Instant;
 
 use super::releases::own_on_disk;
 use super::{Loaded, VersionOperator};
-use crate::image_trust::{ImageTrust, ImageTrustError};
+use crate::node_registries::{NodeRegistries, NodeRegistriesError};
 use crate::payload::{self, ReleaseFiles};
 use crate::retrieval::RetrievalError;
 use crate::verifier::{Verifier, VerifyError};
@@ -268,7 +268,7 @@ impl VersionOperator {
             return Ok(None);
         }
         let (proxy, bundle) = self.outbound().await?;
-        let trust = ImageTrust::read(
+        let trust = NodeRegistries::read(
             &self.access,
             &proxy,
             bundle.as_deref(),
@@ -277,7 +277,7 @@ impl VersionOperator {
         );
         let trust = match trust.await {
             Ok(trust) => trust,
-            Err(ImageTrustError::ReadSettings(error)) => return Err(error),
+            Err(NodeRegistriesError::ReadSettings(error)) => return Err(error),
             Err(why) => {
                 return Ok(Some(precondition::unreadable_policy(
                     &Chain(&why).to_string(),

@@ -5,8 +5,8 @@ use release::scope::repository;
 use super::mirrors::MirrorTable;
 use super::{Error, RegistryFacts};
 
-/// The names by which nodes pull an image that is named by digest, in their order: its mirrors, then
-/// the image itself, unless its source is never contacted.
+/// The names by which nodes pull an image that is named by digest, in their order: its mirrors,
+/// then the image itself, unless its source is never contacted.
 ///
 /// Source: `containers-registries.conf(5)`, "Remapping and Mirroring".
 ///

@@ -112,7 +112,7 @@ async fn absent_is_none_and_damaged_is_an_error() {
 }
 
 #[tokio::test]
-async fn referrers_are_told_apart_by_their_type() {
+async fn referrers_differ_by_their_type() {
     let manifest = manifest_of(&[layer("one", KIND, 3, "1")]);
     let own = ImageDigest::of(manifest.as_bytes());
     let entry = |kind: &str, digest: &ImageDigest| {

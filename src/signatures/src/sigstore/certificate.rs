@@ -48,22 +48,22 @@ pub enum CertificateFault {
     /// No authority of the policy has issued it, at that time and for that use.
     #[error("its certificate is not by the policy's authority: {0}")]
     Foreign(String),
-    /// It is of somebody else.
-    #[error("its certificate is for {}, and not for {expected}", or_nobody(found))]
+    /// It is for another person or host.
+    #[error("its certificate is for {}, and not for {expected}", or_none(found))]
     Subject {
         found: Vec<String>,
         expected: String,
     },
-    /// The identity is vouched for by somebody else.
+    /// Another issuer vouches for the identity.
     #[error("its certificate has the issuer {found:?}, and not {expected:?}")]
     Issuer { found: String, expected: String },
     #[error("the key of its certificate")]
     Key(#[source] KeyError),
 }
 
-fn or_nobody(found: &[String]) -> String {
+fn or_none(found: &[String]) -> String {
     if found.is_empty() {
-        "nobody that it names".to_owned()
+        "no person or host".to_owned()
     } else {
         found.join(", ")
     }

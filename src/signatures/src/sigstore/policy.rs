@@ -42,7 +42,7 @@ pub(super) enum Trust {
 /// The field of a policy that cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("ClusterImagePolicy {policy}: spec.policy.{field}")]
-pub struct InvalidPolicy {
+pub struct InvalidImagePolicy {
     policy: String,
     field: &'static str,
     #[source]
@@ -61,8 +61,8 @@ enum PolicyFault {
     /// Certificates cannot be read.
     #[error("{0}")]
     Authority(String),
-    #[error("it names nobody")]
-    Nobody,
+    #[error("it names no person and no host")]
+    NoSubject,
     #[error(transparent)]
     Identity(IdentityError),
 }
@@ -71,10 +71,10 @@ impl SigstorePolicy {
     /// Reads the demand of a policy.
     ///
     /// # Errors
-    /// [`InvalidPolicy`].
-    pub fn parse(policy: &ClusterImagePolicy) -> Result<Self, InvalidPolicy> {
+    /// [`InvalidImagePolicy`].
+    pub fn parse(policy: &ClusterImagePolicy) -> Result<Self, InvalidImagePolicy> {
         let name = policy.metadata.name.clone().unwrap_or_default();
-        let invalid = |(field, why)| InvalidPolicy {
+        let invalid = |(field, why)| InvalidImagePolicy {
             policy: name.clone(),
             field,
             why,
@@ -143,8 +143,8 @@ impl SigstorePolicy {
     }
 }
 
-/// The policies that are about an image: those with the longest scope that has it. All of them hold,
-/// and no other: so does a container runtime.
+/// The policies that are about an image: those with the longest scope that has it. All of them
+/// hold, and no other: so does a container runtime.
 ///
 /// Source: `containers-policy.json(5)`, scopes.
 pub fn demanding<'a>(policies: &'a [SigstorePolicy], image: &str) -> Vec<&'a SigstorePolicy> {
@@ -186,7 +186,7 @@ fn of_fulcio(fulcio: &FulcioTrust) -> Result<Trust, Field> {
     let subject = &fulcio.fulcio_subject;
     if subject.oidc_issuer.is_empty() || subject.signed_email.is_empty() {
         let field = "rootOfTrust.fulcioCAWithRekor.fulcioSubject";
-        return Err((field, PolicyFault::Nobody));
+        return Err((field, PolicyFault::NoSubject));
     }
     let field = "rootOfTrust.fulcioCAWithRekor.fulcioCAData";
     Ok(Trust::Logged {
@@ -207,7 +207,7 @@ fn of_pki(pki: &PkiTrust) -> Result<Trust, Field> {
     let subject = &pki.pki_certificate_subject;
     if subject.email.is_empty() && subject.hostname.is_empty() {
         let field = "rootOfTrust.pki.pkiCertificateSubject";
-        return Err((field, PolicyFault::Nobody));
+        return Err((field, PolicyFault::NoSubject));
     }
     let between = pki.ca_intermediates_data.as_ref();
     let between = between.map_or(&[][..], |between| between.0.as_slice());

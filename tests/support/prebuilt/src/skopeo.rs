@@ -1,5 +1,5 @@
-//! Skopeo, built from its module at the version that `tests/skopeo` names. Debian's own, which hosts
-//! have, checks no signature in a pull of an OS.
+//! Skopeo, built from its module at the version that `tests/skopeo` names. Debian's own, which
+//! hosts have, checks no signature in a pull of an OS.
 
 use std::path::PathBuf;
 

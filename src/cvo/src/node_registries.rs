@@ -33,7 +33,7 @@ const AT_ONCE: usize = 8;
 
 /// How this cluster reaches registries.
 #[derive(Debug)]
-pub struct ImageTrust {
+pub struct NodeRegistries {
     stores: Stores,
     digest: Vec<ImageDigestMirrorSet>,
     content_source: Vec<ImageContentSourcePolicy>,
@@ -42,7 +42,7 @@ pub struct ImageTrust {
 
 /// Why signatures beside an image are not known.
 #[derive(Debug, thiserror::Error)]
-pub enum ImageTrustError {
+pub enum NodeRegistriesError {
     /// A setting of the cluster cannot be read.
     #[error(transparent)]
     ReadSettings(#[from] wire::Error),
@@ -78,7 +78,7 @@ async fn list<T: DeserializeOwned>(access: &Access, path: &str) -> Result<Vec<T>
     Ok(list.map(|list| list.items).unwrap_or_default())
 }
 
-impl ImageTrust {
+impl NodeRegistries {
     /// Reads the cluster's settings. `bundle` is PEM, the cluster's authorities. Where this program
     /// pulls images itself, it has credentials of its own, and may take any registry without TLS.
     ///
@@ -90,7 +90,7 @@ impl ImageTrust {
         bundle: Option<&str>,
         retrieval: &RetrievalSettings,
         now: Timestamp,
-    ) -> Result<Self, ImageTrustError> {
+    ) -> Result<Self, NodeRegistriesError> {
         let (namespace, name) = PULL_SECRET;
         let (credentials, is_insecure) = match &retrieval.method {
             RetrievalMethod::Job(_) => {
@@ -99,7 +99,7 @@ impl ImageTrust {
                     .await?;
                 let bytes = secret.and_then(|secret| secret.data?.remove(PULL_SECRET_KEY));
                 let credentials = bytes.map(|bytes| Credentials::parse(&bytes.0)).transpose();
-                let credentials = credentials.map_err(ImageTrustError::ParseCredentials)?;
+                let credentials = credentials.map_err(NodeRegistriesError::ParseCredentials)?;
                 (credentials.unwrap_or_default(), false)
             }
             RetrievalMethod::Pull {
@@ -107,7 +107,7 @@ impl ImageTrust {
                 is_insecure,
             } => {
                 let credentials = read_credentials(credentials.as_deref());
-                let credentials = credentials.map_err(ImageTrustError::ReadCredentials)?;
+                let credentials = credentials.map_err(NodeRegistriesError::ReadCredentials)?;
                 (credentials, *is_insecure)
             }
         };
@@ -145,15 +145,17 @@ impl ImageTrust {
         })
     }
 
-    fn places(&self, image: &str) -> Result<Vec<ImageLocation>, ImageTrustError> {
+    fn places(&self, image: &str) -> Result<Vec<ImageLocation>, NodeRegistriesError> {
         let facts = RegistryFacts {
             digest: self.digest.iter().collect(),
             content_source: self.content_source.iter().collect(),
             ..RegistryFacts::default()
         };
         let places = registries::pull_places(image, &facts);
-        let places = places.map_err(ImageTrustError::FollowMirrors)?.into_iter();
-        let places = places.map(|place| place.parse().map_err(ImageTrustError::ParseLocation));
+        let places = places
+            .map_err(NodeRegistriesError::FollowMirrors)?
+            .into_iter();
+        let places = places.map(|place| place.parse().map_err(NodeRegistriesError::ParseLocation));
         places.collect()
     }
 
@@ -165,7 +167,7 @@ impl ImageTrust {
         &self,
         (image, digest): (&str, &ImageDigest),
         policies: &[&SigstorePolicy],
-    ) -> Result<(), ImageTrustError> {
+    ) -> Result<(), NodeRegistriesError> {
         let places = self.places(image)?;
         let pulled = PulledImage {
             name: image,
@@ -174,7 +176,7 @@ impl ImageTrust {
         };
         for policy in policies {
             let verified = pulled.verify(&self.stores, policy, self.now).await;
-            verified.map_err(|why| ImageTrustError::Verify(Box::new(why)))?;
+            verified.map_err(|why| NodeRegistriesError::Verify(Box::new(why)))?;
         }
         Ok(())
     }
@@ -203,11 +205,11 @@ impl ImageTrust {
         &self,
         image: &str,
         policies: &[&SigstorePolicy],
-    ) -> Result<(), ImageTrustError> {
+    ) -> Result<(), NodeRegistriesError> {
         if policies.is_empty() {
             return Ok(());
         }
-        let spec: PullSpec = image.parse().map_err(ImageTrustError::ParsePullSpec)?;
+        let spec: PullSpec = image.parse().map_err(NodeRegistriesError::ParsePullSpec)?;
         let places = self.places(image)?;
         let pulled = PulledImage {
             name: image,
@@ -218,7 +220,7 @@ impl ImageTrust {
             let checked = pulled
                 .verify_where_pulled(&self.stores, policy, self.now)
                 .await;
-            checked.map_err(|why| ImageTrustError::Verify(Box::new(why)))?;
+            checked.map_err(|why| NodeRegistriesError::Verify(Box::new(why)))?;
         }
         Ok(())
     }
