@@ -18,14 +18,15 @@ pub fn has_image(scope: &str, image: &str) -> bool {
     scope == image || contains(scope, repository(image))
 }
 
-/// The repository of an image.
+/// The repository of an image; of a scope that is none, the scope.
 pub fn repository(image: &str) -> &str {
-    let image = image.split('@').next().unwrap_or_default();
-    match image.rsplit_once(':') {
-        // Else it is a port.
-        Some((repository, tag)) if !tag.contains('/') => repository,
-        _ => image,
-    }
+    let name = image.split('@').next().unwrap_or_default();
+    let last = name.rsplit_once('/').map(|(_, last)| last);
+    // What has no slash is a registry, and what follows its colon a port.
+    let tag = last.and_then(|last| last.split_once(':'));
+    let tag = tag.map_or(0, |(_, tag)| tag.len().saturating_add(1));
+    let end = name.len().saturating_sub(tag);
+    name.get(..end).unwrap_or(name)
 }
 
 #[cfg(test)]
@@ -49,6 +50,9 @@ mod tests {
         assert_eq!(repository("reg:5000/a@sha256:1"), "reg:5000/a");
         assert_eq!(repository("reg:5000/a:tag"), "reg:5000/a");
         assert_eq!(repository("reg:5000/a"), "reg:5000/a");
+        assert_eq!(repository("reg:5000"), "reg:5000");
+        assert_eq!(repository("*.example.com"), "*.example.com");
+        assert!(has_image("reg:5000", "reg:5000/a:1"));
         assert!(has_image("q.io/a:1", "q.io/a:1"));
         assert!(!has_image("q.io/a:1", "q.io/a:2"));
         assert!(has_image("q.io", "q.io/a@sha256:1"));

@@ -8,6 +8,7 @@ use serde_json::json;
 use testbed::objects;
 
 use crate::env::{Cluster, IMAGE, VERSION};
+use crate::release::COMPONENT;
 
 impl Cluster {
     /// Turns on risks that do not come from the update service.
@@ -61,6 +62,61 @@ async fn operator_that_is_not_upgradeable_is_a_risk_of_the_next_minor_release() 
 
     cluster.report_upgradeable("True", "").await?;
     cluster.until_offered("4.3.0, 4.2.1", "").await?;
+    drop(process);
+    Ok(())
+}
+
+/// A patch goes on with what it was exposed to in the history; a minor release waits until the
+/// override is gone.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs root, docker-registry and the control-plane binary"]
+async fn unmanaged_override_blocks_a_minor_release_and_is_a_risk_of_a_patch() -> Result<()> {
+    let mut cluster = Cluster::start("override").await?;
+    cluster.arguments = vec![
+        "--retrieval=pull".to_owned(),
+        "--insecure-registries".to_owned(),
+    ];
+    cluster.acknowledge()?;
+    let process = cluster.settle().await?;
+    let overrides = json!([{
+        "kind": "ConfigMap", "group": "", "namespace": "default", "name": COMPONENT,
+        "unmanaged": true
+    }]);
+    cluster
+        .change(&json!({ "spec": { "overrides": overrides } }))
+        .await?;
+    let disabling = "Disabling ownership via cluster version overrides prevents updates";
+    cluster.until_condition("Upgradeable", disabling).await?;
+
+    let minor = cluster
+        .push_signed("minor", &cluster.release("4.3.0")?)
+        .await?;
+    cluster
+        .ask(json!({ "version": "4.3.0", "image": minor }))
+        .await?;
+    let message = cluster
+        .until_condition("ReleaseAccepted", disabling)
+        .await?;
+    let blocked = "Precondition \"ClusterVersionUpgradeable\" failed";
+    assert!(message.contains(blocked), "{message}");
+    cluster.until_own_image(IMAGE).await?;
+
+    let patch = cluster
+        .push_signed("patch", &cluster.release("4.2.1")?)
+        .await?;
+    cluster
+        .ask(json!({ "version": "4.2.1", "image": patch }))
+        .await?;
+    cluster.until_own_image(&patch).await?;
+    let head = cluster.status().await?.history.remove(0);
+    assert_eq!(head.version, "4.2.1");
+    for expected in [
+        "ClusterVersionOverridesSet",
+        "Retarget from 4.2.0 to 4.2.1 is not blocked by ClusterVersionOverridesSet",
+    ] {
+        let risks = &head.accepted_risks;
+        assert!(risks.contains(expected), "{risks}");
+    }
     drop(process);
     Ok(())
 }

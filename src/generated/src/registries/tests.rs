@@ -313,6 +313,28 @@ fn signatures_are_demanded_of_scopes_and_read_at_their_mirrors() {
     assert_eq!(scopes, ["m.example/quay/a", "quay.io/a", "reg.example/b"]);
 }
 
+/// A registry with a port is no image with a tag.
+#[test]
+fn signatures_may_be_demanded_of_a_registry_with_a_port() {
+    let cluster = Cluster::default()
+        .digest(
+            "mirrors",
+            json!([{ "source": "reg.example:5000", "mirrors": ["m.example:5001"] }]),
+        )
+        .sources(json!({ "allowedRegistries": ["reg.example:5000/a", "m.example:5001"] }))
+        .signed("a", &["reg.example:5000"], by_key());
+    let policy = json_of(&cluster, "/etc/containers/policy.json");
+    let below = &policy["transports"]["docker"]["reg.example:5000/a"];
+    assert_eq!(below[0]["type"], "sigstoreSigned");
+    let plan = cluster.plan().unwrap();
+    let spec = serde_json::from_value(plan[0].spec.clone()).unwrap();
+    let path = "/etc/containers/registries.d/sigstore-registries.yaml";
+    let text = crate::object::file_of(&spec, path).unwrap().unwrap();
+    for scope in ["reg.example:5000", "m.example:5001"] {
+        assert!(text.contains(&format!("\"{scope}\":\n")), "{text}");
+    }
+}
+
 #[test]
 fn a_signature_brings_no_image_in_that_is_kept_out() {
     let demand = json!([{
