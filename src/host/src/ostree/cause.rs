@@ -39,7 +39,24 @@ const PHRASES: [(FetchCause, &[&str]); 7] = [
     ),
     (
         FetchCause::Policy,
-        &["Source image rejected", "is rejected by policy"],
+        &[
+            "Source image rejected",
+            "is rejected by policy",
+            // In a pull of the image library skopeo gives the reason alone.
+            "A signature was required",
+            "signatures were accepted",
+            "signature verification failed",
+            "Rekor SET",
+            "is not accepted",
+            "Signature expired",
+            "Signature for ",
+            "Signature by ",
+            "Invalid GPG signature",
+            "Fulcio ",
+            "leaf certificate",
+            "Required email",
+            "Unexpected subject hostname",
+        ],
     ),
     (
         FetchCause::Unreachable,
@@ -174,6 +191,22 @@ mod tests {
             ),
             (
                 "Source image rejected: Running image docker://os is rejected by policy.",
+                FetchCause::Policy,
+            ),
+            (
+                "A signature was required, but no signature exists",
+                FetchCause::Policy,
+            ),
+            (
+                "cryptographic signature verification failed: invalid signature when validating",
+                FetchCause::Policy,
+            ),
+            (
+                "Required email \"a\" not found (got [])",
+                FetchCause::Policy,
+            ),
+            (
+                "Signature for identity \"q/os:1\" is not accepted",
                 FetchCause::Policy,
             ),
             (
