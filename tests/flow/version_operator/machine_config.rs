@@ -117,8 +117,15 @@ impl Scene {
             let node_role = format!("node-role.kubernetes.io/{role}");
             let node = json!({ "metadata": { "name": name, "labels": { node_role: "" } } });
             objects::create(&nodes, node).await?;
-            let ready = json!({ "status": { "conditions": [{ "type": "Ready", "status": "True", "reason": "KubeletReady", "message": "" }] } });
-            let patch = Patch::Strategic(ready);
+            let mut status = json!({ "conditions": [{ "type": "Ready", "status": "True", "reason": "KubeletReady", "message": "" }] });
+            // A kubelet of an unknown version speaks against another minor release.
+            let info = json!({
+                "kubeletVersion": "v1.36.0", "kubeProxyVersion": "", "kernelVersion": "",
+                "osImage": "", "containerRuntimeVersion": "", "operatingSystem": "linux",
+                "architecture": "", "machineID": "", "systemUUID": "", "bootID": ""
+            });
+            status["nodeInfo"] = info;
+            let patch = Patch::Strategic(json!({ "status": status }));
             nodes
                 .patch_status(name, &PatchParams::default(), &patch)
                 .await?;
