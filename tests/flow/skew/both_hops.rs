@@ -74,10 +74,18 @@ impl Site {
         files.retain(|path, _| {
             !path.ends_with("deployment.json") && !path.ends_with("operator.json")
         });
+        let include = "include.release.openshift.io/self-managed-high-availability";
+        let annotations = json!({ include: "true" });
+        // A release has manifests of the version operator.
+        let own = json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": { "name": "own", "namespace": "default", "annotations": annotations }
+        });
+        let path = "manifests/0000_00_cluster-version-operator_03_own.json";
+        files.insert(path.to_owned(), own.to_string());
         if let Some(os) = os {
             let mut config = Config::new().os(os).object("98-release", POOL);
-            let include = "include.release.openshift.io/self-managed-high-availability";
-            config["metadata"]["annotations"] = json!({ include: "true" });
+            config["metadata"]["annotations"] = annotations;
             let path = "release-manifests/0000_80_machine-config_50_workers.json";
             files.insert(path.to_owned(), config.to_string());
         }
