@@ -31,8 +31,8 @@ pub enum DpkgError {
 /// States of a package whose files are all in place. The last two wait for triggers of others.
 const INSTALLED: [&str; 3] = ["installed", "triggers-awaited", "triggers-pending"];
 
-/// Reads the packages that are installed; others, such as those of which only settings are left, are
-/// passed over.
+/// Reads the packages that are installed; others, such as those of which only settings are left,
+/// are passed over.
 ///
 /// Shape: `Status` has three words, what is wanted, an error flag and the state; a package on hold
 /// is installed, too.

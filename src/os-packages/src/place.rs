@@ -18,8 +18,8 @@ const RPM: [&str; 3] = ["usr/lib/sysimage/rpm", "usr/share/rpm", "var/lib/rpm"];
 /// Directories of dpkg's database, likewise.
 const DPKG: [&str; 3] = ["usr/lib/sysimage/dpkg", "usr/share/dpkg", "var/lib/dpkg"];
 
-/// Files of rpm's database in its forms, and names of those that are not read. Source: rpm's manual,
-/// "Database backends".
+/// Files of rpm's database in its forms, and names of those that are not read. Source: rpm's
+/// manual, "Database backends".
 const SQLITE: &str = "rpmdb.sqlite";
 const OTHER_FORMS: [(&str, &str); 2] = [("Packages", "Berkeley DB"), ("Packages.db", "ndb")];
 

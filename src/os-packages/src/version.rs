@@ -6,8 +6,8 @@ use crate::package::PackageManager;
 
 /// Compares versions by the rules of their manager.
 ///
-/// Source: for dpkg the Debian Policy Manual, section 5.6.12; for rpm `rpmvercmp`, in a crate of the
-/// authors of the `rpm` crate.
+/// Source: for dpkg the Debian Policy Manual, section 5.6.12; for rpm `rpmvercmp`, in a crate of
+/// the authors of the `rpm` crate.
 pub fn compare(manager: PackageManager, one: &str, other: &str) -> Ordering {
     match manager {
         PackageManager::Dpkg => of_dpkg(one, other),
@@ -62,8 +62,8 @@ fn part(mut one: &str, mut other: &str) -> Ordering {
     Ordering::Equal
 }
 
-/// Divides a text behind its first bytes that are wanted. Digits are bytes of their own in UTF-8, so
-/// that no character is divided.
+/// Divides a text behind its first bytes that are wanted. Digits are bytes of their own in UTF-8,
+/// so that no character is divided.
 fn piece(text: &str, is_wanted: fn(&u8) -> bool) -> (&str, &str) {
     let count = text.bytes().take_while(is_wanted).count();
     text.split_at_checked(count).unwrap_or((text, ""))
