@@ -1,6 +1,6 @@
 //! Thinking about the packages of an OS image: which there are, and how two images differ.
 //!
-//! It must not know: images, registries, files, SQLite. Bytes and values in, values out.
+//! It must not know: images, registries, files, `SQLite`. Bytes and values in, values out.
 //!
 //! - [`package`]: a package, and the list of all that an image has
 //! - [`dpkg`]: the status file of dpkg; [`rpm_header`]: a header of rpm's database

@@ -23,7 +23,7 @@ const DPKG: [&str; 3] = ["usr/lib/sysimage/dpkg", "usr/share/dpkg", "var/lib/dpk
 const SQLITE: &str = "rpmdb.sqlite";
 const OTHER_FORMS: [(&str, &str); 2] = [("Packages", "Berkeley DB"), ("Packages.db", "ndb")];
 
-/// Ends the name of what SQLite has written and not moved to the file yet.
+/// Ends the name of what `SQLite` has written and not moved to the file yet.
 const LOG: &str = "-wal";
 
 /// File of an image that is bootable, in the directory of its kernel.
@@ -44,7 +44,8 @@ pub enum PlaceContent {
 /// The database of an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PackageDatabase {
-    /// rpm's, in an SQLite file; `log` is what SQLite keeps beside it, where there is such a file.
+    /// rpm's, in an `SQLite` file; `log` is what `SQLite` keeps beside it, where there is such a
+    /// file.
     Sqlite { file: String, log: Option<String> },
     /// dpkg's, in one file.
     Status(String),

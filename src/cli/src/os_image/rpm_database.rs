@@ -1,4 +1,4 @@
-//! The database of rpm: an SQLite file with a header for each package.
+//! The database of rpm: an `SQLite` file with a header for each package.
 //!
 //! The file is of an image, so that it may be anything: views and triggers in it are not followed,
 //! and nothing is written to it.
@@ -16,7 +16,7 @@ use rusqlite::{Connection, OpenFlags};
 /// Bytes of one header. rpm's own limit of a header is 256 MB; large ones have 5 MB.
 const HEADER_BYTES: i32 = 64 << 20;
 
-/// Reads all packages. `log` is what SQLite keeps beside the file, where there is such a file.
+/// Reads all packages. `log` is what `SQLite` keeps beside the file, where there is such a file.
 ///
 /// # Errors
 /// The file is no such database, is damaged, or a header is.
