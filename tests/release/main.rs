@@ -4,6 +4,7 @@
 //! - `scene`: a registry, toy images in it, and the program
 //! - `round_trip`: a release is made, signed, verified, read and made again
 //! - `mirror`: a release is mirrored, goes on after a failure, and is compared
+//! - `os_packages`: the packages of two releases' operating systems
 //! - `sigstore`: signatures beside images, by skopeo and for skopeo
 //! - `bad_input`: what is wrong is named, and nothing is pushed
 
@@ -16,6 +17,7 @@
 
 mod bad_input;
 mod mirror;
+mod os_packages;
 mod round_trip;
 mod scene;
 mod sigstore;

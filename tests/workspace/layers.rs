@@ -36,6 +36,7 @@ const LAYERS: &[(&str, Layer)] = &[
     ("upgrade-plan", Thinking),
     ("install", Thinking),
     ("update-graph", Thinking),
+    ("os-packages", Thinking),
     ("display", Thinking),
     ("host", HandsOrChassis),
     ("cri", HandsOrChassis),
@@ -87,6 +88,7 @@ const THINKING: &[&str] = &[
     "proptest",
     "prost",
     "regex",
+    "rpm-version",
     "rustls-pki-types",
     "semver",
     "serde",
@@ -201,6 +203,11 @@ const ONLY: &[Only] = &[
         what: "pgp",
         users: &["signatures"],
         why: "only signatures has keys",
+    },
+    Only {
+        what: "rusqlite",
+        users: &["cli"],
+        why: "only the command line reads the database of an image's packages",
     },
     Only {
         what: "cri",

@@ -19,12 +19,19 @@ use node_update::settings::UpdateSettings;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::access::AccessArgs;
 use crate::config_files::{name_of, parse, unknown_members};
+use crate::decide::os_change::OsChange;
 use crate::failure::{Ending, Several};
 use crate::kubeconfig::ClusterArgs;
+use crate::os_image::OsImageReader;
 use crate::output::{show, warn};
+use crate::view::os;
 
 const KIND: &str = "MachineConfig";
+
+/// Ends a plan with another OS image.
+const HINT: &str = "\nWhat changes in the OS image: --packages\n";
 
 /// `slipway config diff`.
 #[derive(Debug, Args)]
@@ -56,8 +63,20 @@ struct ChangeView {
     /// What of the configurations is lost, by object and path.
     #[serde(skip)]
     warnings: Vec<String>,
+    /// Pull specs of the OS image, where another one is deployed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    os_image: Option<OsImageMove>,
+    /// What changes in the OS, where that was read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    os: Option<OsChange>,
     /// The plan for people.
     text: String,
+}
+
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct OsImageMove {
+    from: String,
+    to: String,
 }
 
 pub(crate) async fn run(arguments: ConfigDiffArgs) -> anyhow::Result<Ending> {
@@ -74,33 +93,52 @@ pub(crate) async fn run(arguments: ConfigDiffArgs) -> anyhow::Result<Ending> {
     };
     let (from, to) = (read(&arguments.from).await?, read(&arguments.to).await?);
     let settings = settings(access.as_ref()).await?;
-    compare(&arguments.cluster, &from, &to, &settings)
+    let view = ChangeView::new([&from, &to], [None; 2], &settings)?;
+    print_view(&arguments.cluster, &view)
 }
 
-/// The same from what a node runs, as the cluster knows it.
+/// The same from what a node runs, as the cluster knows it. With registries the OS images are read
+/// as well.
 pub(crate) async fn plan_for(
     arguments: &ClusterArgs,
     access: &Access,
-    current: &str,
-    to: &str,
+    targets: [&Target; 2],
+    registries: Option<&AccessArgs>,
 ) -> anyhow::Result<Ending> {
-    let from = of_cluster(access, current).await?;
-    let to = of_cluster(access, to).await?;
+    let [from, to] = targets;
+    let objects = [
+        of_cluster(access, &from.config).await?,
+        of_cluster(access, &to.config).await?,
+    ];
     let settings = settings(Some(access)).await?;
-    compare(arguments, &from, &to, &settings)
+    let images = targets.map(|target| target.image.as_deref());
+    let mut view = ChangeView::new(objects.each_ref(), images, &settings)?;
+    if let Some(images) = &view.os_image {
+        match registries {
+            Some(registries) => {
+                let stores = registries.stores()?;
+                let mut reader = OsImageReader::new(&stores)?;
+                let change = reader.change(&images.from, &images.to).await?;
+                view.text.push('\n');
+                view.text.push_str(&match &change {
+                    Some(change) => os::change("image", change),
+                    None => os::same("image"),
+                });
+                view.os = change;
+            }
+            None => view.text.push_str(HINT),
+        }
+    } else if registries.is_some() {
+        view.text.push_str("\nThe OS image stays.\n");
+    }
+    print_view(arguments, &view)
 }
 
-fn compare(
-    arguments: &ClusterArgs,
-    from: &Value,
-    to: &Value,
-    settings: &UpdateSettings,
-) -> anyhow::Result<Ending> {
-    let view = ChangeView::new(from, to, settings)?;
+fn print_view(arguments: &ClusterArgs, view: &ChangeView) -> anyhow::Result<Ending> {
     for warning in &view.warnings {
         warn(warning);
     }
-    show(arguments.output, &view, || view.text.clone())?;
+    show(arguments.output, view, || view.text.clone())?;
     Ok(Ending::Done)
 }
 
@@ -109,7 +147,11 @@ impl ChangeView {
     ///
     /// # Errors
     /// A MachineConfig that cannot be read, and all reasons why the second cannot follow the first.
-    fn new(from: &Value, to: &Value, settings: &UpdateSettings) -> anyhow::Result<Self> {
+    fn new(
+        [from, to]: [&Value; 2],
+        [from_image, to_image]: [Option<&str>; 2],
+        settings: &UpdateSettings,
+    ) -> anyhow::Result<Self> {
         let mut warnings = Vec::new();
         let mut read = |object: &Value, read: fn(&Value) -> Result<_, _>| {
             let named = format!("{KIND} {}", name_of(object));
@@ -127,9 +169,9 @@ impl ChangeView {
         };
         let from = read(from, NodeConfig::in_force)?;
         let to = read(to, NodeConfig::parse)?;
-        let target = |config: &NodeConfig| Target {
+        let target = |config: &NodeConfig, image: Option<&str>| Target {
             config: config.name.clone(),
-            image: None,
+            image: image.map(str::to_owned),
         };
         let facts = Facts {
             is_node: true,
@@ -138,11 +180,11 @@ impl ChangeView {
         let outcome = plan(&Request {
             attempt: &Attempt("preview".to_owned()),
             from: Side {
-                target: &target(&from),
+                target: &target(&from, from_image),
                 config: &from,
             },
             to: Side {
-                target: &target(&to),
+                target: &target(&to, to_image),
                 config: &to,
             },
             facts: &facts,
@@ -156,6 +198,13 @@ impl ChangeView {
             Several::new(lines.map(|why| anyhow!("MachineConfig {name}: {why}")))
         })?;
         let plan = outcome.bundle.plan;
+        let images = from.image(from_image).zip(to.image(to_image));
+        let os_image = images
+            .filter(|(from, to)| from != to)
+            .map(|(from, to)| OsImageMove {
+                from: from.to_owned(),
+                to: to.to_owned(),
+            });
         let text = if plan.steps.is_empty() && plan.route == Route::Live {
             format!("{} and {} ask for the same\n", from.name, to.name)
         } else {
@@ -170,6 +219,8 @@ impl ChangeView {
             because: plan.because,
             without_effect: plan.without_effect,
             warnings,
+            os_image,
+            os: None,
             text,
         })
     }
@@ -237,7 +288,7 @@ mod tests {
     }
 
     fn view(from: &Value, to: &Value) -> anyhow::Result<ChangeView> {
-        ChangeView::new(from, to, &UpdateSettings::default())
+        ChangeView::new([from, to], [None; 2], &UpdateSettings::default())
     }
 
     #[test]
@@ -295,8 +346,33 @@ mod tests {
         let object =
             json!({ "status": { "nodeDisruptionPolicyStatus": { "clusterPolicies": policies } } });
         let settings = UpdateSettings::read(&object).unwrap();
-        let view = ChangeView::new(&before, &after, &settings).unwrap();
+        let view = ChangeView::new([&before, &after], [None; 2], &settings).unwrap();
         assert!(!view.is_rebooting && !view.is_draining);
+    }
+
+    #[test]
+    fn another_os_image_is_named() {
+        let with = |name: &str, image: &str| {
+            let mut config = config(name, &json!([]), &json!([]));
+            config["spec"]["osImageURL"] = json!(image);
+            config
+        };
+        let (one, other) = (with("a", "q.example/os:1"), with("b", "q.example/os:2"));
+        let images = |from: &Value, to: &Value, layered: [Option<&str>; 2]| {
+            let view = ChangeView::new([from, to], layered, &UpdateSettings::default()).unwrap();
+            view.os_image
+                .map(|images| format!("{} {}", images.from, images.to))
+        };
+        let expected = Some("q.example/os:1 q.example/os:2".to_owned());
+        assert_eq!(images(&one, &other, [None; 2]), expected);
+        assert_eq!(images(&one, &one, [None; 2]), None);
+        // What is built for the node counts, not what its configuration names.
+        let built = [Some("q.example/built:7"), None];
+        let expected = Some("q.example/built:7 q.example/os:2".to_owned());
+        assert_eq!(images(&one, &other, built), expected);
+        let both = [Some("q.example/built:7"), Some("q.example/built:7")];
+        assert_eq!(images(&one, &other, both), None);
+        assert_eq!(images(&with("a", ""), &other, [None; 2]), None);
     }
 
     #[test]

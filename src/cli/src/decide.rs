@@ -8,6 +8,7 @@
 //! - [`forecast`]: how long the rest of a pool's roll takes
 //! - [`object`]: objects of a cluster
 //! - [`blocks`]: pieces of text that several views have
+//! - [`os_images`]: OS images of releases; [`os_change`]: what changes from one to another
 //! - [`json_template`]: what of a JSON document is printed
 
 pub(crate) mod blocks;
@@ -15,6 +16,8 @@ pub(crate) mod forecast;
 pub mod json_template;
 pub(crate) mod managed;
 pub(crate) mod object;
+pub(crate) mod os_change;
+pub(crate) mod os_images;
 pub(crate) mod pools;
 pub(crate) mod stop;
 pub(crate) mod upgrade;

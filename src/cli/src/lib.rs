@@ -5,6 +5,7 @@
 //! - [`failure`]: the lines that report errors
 //! - `release_new`, `release_sign`, `release_verify`, `release_info`, `release_extract`,
 //!   `image_extract`: one verb each
+//! - `release_os`: the OS images of releases
 //! - [`release_mirror`]: a release and all of its images into one repository
 //! - [`release_name`]: a release that is named by its version
 //! - `graph_data`: graph data, checked and promoted
@@ -25,7 +26,7 @@
 //! - [`update_service`]: requests to an update service
 //! - [`completion`]: scripts of shells, and the candidates that kubectl requests
 //! - [`manual`]: manual pages
-//! - `payload`: a release image, read
+//! - `payload`: a release image, read; `os_image`: an OS image, read
 //! - `view`: what is printed, from values
 //! - [`output`]: where it is printed, and in which form
 
@@ -47,6 +48,7 @@ pub mod install;
 pub mod kubeconfig;
 pub mod managed;
 pub mod manual;
+mod os_image;
 pub mod output;
 mod payload;
 pub mod pools;
@@ -55,6 +57,7 @@ mod release_info;
 pub mod release_mirror;
 pub mod release_name;
 mod release_new;
+mod release_os;
 mod release_sign;
 mod release_verify;
 pub mod stopping;

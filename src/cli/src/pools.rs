@@ -13,7 +13,7 @@ pub(crate) mod watch;
 
 use anyhow::{Context as _, bail};
 use api::machineconfiguration::{
-    MachineConfigPool, MachineOSBuild, MachineOSConfig, OSImageStream,
+    MachineConfigPool, MachineOSBuild, MachineOSConfig, OSImageStream, Target,
 };
 use cluster::access::Access;
 use cluster::list::{Select, list};
@@ -85,7 +85,13 @@ pub(crate) async fn show_node(arguments: NodeArgs) -> anyhow::Result<Ending> {
         let current = current.with_context(|| {
             format!("Node {name}: its daemon has not reported a configuration (no currentConfig)")
         })?;
-        return config_diff::plan_for(&arguments.cluster, &access, current, to).await;
+        let from = Target {
+            config: current.to_owned(),
+            image: node.status.current_image.clone(),
+        };
+        let to = plan_target(to, &pools)?;
+        let registries = arguments.packages.then_some(&arguments.access);
+        return config_diff::plan_for(&arguments.cluster, &access, [&from, &to], registries).await;
     }
     let trials = if arguments.try_drain {
         let trials = eviction::try_drain(&access, name).await;
@@ -100,6 +106,25 @@ pub(crate) async fn show_node(arguments: NodeArgs) -> anyhow::Result<Ending> {
     } else {
         Ending::Done
     })
+}
+
+/// What `--plan-to` names: a MachineConfig, or as `pool/NAME` what a pool wants.
+///
+/// # Errors
+/// There is no such pool, or it wants nothing yet.
+fn plan_target(to: &str, pools: &PoolObjects) -> anyhow::Result<Target> {
+    let Some(name) = to.strip_prefix("pool/") else {
+        return Ok(Target {
+            config: to.to_owned(),
+            image: None,
+        });
+    };
+    let pool = pools.views().into_iter().find(|pool| pool.name == name);
+    let pool = pool.with_context(|| format!("MachineConfigPool {name}: there is no such pool"))?;
+    let target = pool.target.with_context(|| {
+        format!("MachineConfigPool {name}: it has no configuration yet (spec.configuration.name)")
+    })?;
+    Ok(target)
 }
 
 async fn read(access: &Access) -> anyhow::Result<(PoolObjects, Vec<NodeView>)> {

@@ -18,6 +18,7 @@ use crate::kubeconfig::ClusterArgs;
 use crate::output::{print, print_data};
 use crate::payload;
 use crate::release_name::{ReleaseLookup, ReleaseName};
+use crate::release_os;
 use crate::update_service::ServiceArgs;
 use crate::view::info::{Head, Images, Info, contents, text};
 use crate::view::parts::{Part, PartLayer, sizes, verified};
@@ -28,7 +29,7 @@ const AT_ONCE: usize = 8;
 
 /// `slipway release info`.
 #[derive(Debug, Args)]
-#[command(group = clap::ArgGroup::new("variant").args(["pullspecs", "commits", "commit_urls", "size", "contents", "verify", "image_for", "output"]))]
+#[command(group = clap::ArgGroup::new("variant").args(["pullspecs", "commits", "commit_urls", "size", "contents", "verify", "image_for", "packages", "output"]))]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "flags of the command line, of which one may be set"
@@ -65,6 +66,18 @@ pub struct InfoArgs {
     /// Pull spec of one image
     #[arg(long, value_name = "NAME")]
     pub image_for: Option<String>,
+    /// Packages, kernel and size of the OS images, or with two releases how these differ; all
+    /// layers of the images are fetched
+    #[arg(long, visible_aliases = ["rpmdb", "rpmdb-diff"])]
+    pub packages: bool,
+    /// With --packages: the image of this tag, instead of the OS images
+    #[arg(
+        long,
+        value_name = "NAME",
+        requires = "packages",
+        visible_alias = "rpmdb-image"
+    )]
+    pub packages_of: Option<String>,
     /// json, name, digest, pullspec, or jsonpath=TEMPLATE with paths in braces, as kubectl takes it
     #[arg(long, short = 'o', value_name = "FORM", value_parser = form)]
     pub output: Option<Form>,
@@ -86,6 +99,9 @@ pub struct DiffArgs {
     pub from: ImageLocation,
     /// Release image that it is compared with
     pub to: ImageLocation,
+    /// Packages, kernel and size of the OS images, too; all layers of the images are fetched
+    #[arg(long)]
+    pub packages: bool,
     /// Registries.
     #[command(flatten)]
     pub access: AccessArgs,
@@ -126,7 +142,8 @@ pub(crate) async fn run(arguments: InfoArgs) -> anyhow::Result<()> {
         }
         let other = lookup.locate(Some(other)).await?;
         let other = read(&stores, &other).await?;
-        return print(difference::text(&info, &other));
+        let only = arguments.packages_of.as_deref();
+        return differ(&stores, &info, &other, arguments.packages, only).await;
     }
     if let Some(name) = &arguments.image_for {
         let missing = || anyhow!("no image tag {name:?} exists in the release image {location}");
@@ -150,8 +167,31 @@ pub(crate) async fn run(arguments: InfoArgs) -> anyhow::Result<()> {
         Some(Form::Name) => print(format!("{}\n", info.version())),
         Some(Form::Digest) => print(format!("{}\n", info.head.digest)),
         Some(Form::Pullspec) => print(format!("{}\n", info.head.pull_from)),
-        None => print(text(&info, images(&arguments))),
+        None => {
+            print(text(&info, images(&arguments)))?;
+            if arguments.packages {
+                return release_os::list(&stores, &info, arguments.packages_of.as_deref()).await;
+            }
+            Ok(())
+        }
     }
+}
+
+/// Prints how two releases differ; last, because it may take minutes, what changes in their OS
+/// images.
+async fn differ(
+    stores: &Stores,
+    from: &Info,
+    to: &Info,
+    has_packages: bool,
+    only: Option<&str>,
+) -> anyhow::Result<()> {
+    let text = difference::text(from, to);
+    if has_packages {
+        print(text)?;
+        return release_os::compare(stores, from, to, only).await;
+    }
+    print(text + &release_os::hint(from, to))
 }
 
 /// Prints how two releases differ.
@@ -161,7 +201,7 @@ pub(crate) async fn diff(arguments: DiffArgs) -> anyhow::Result<()> {
         read(&stores, &arguments.from).await?,
         read(&stores, &arguments.to).await?,
     );
-    print(difference::text(&from, &to))
+    differ(&stores, &from, &to, arguments.packages, None).await
 }
 
 fn images(arguments: &InfoArgs) -> Images {

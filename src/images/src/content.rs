@@ -2,8 +2,11 @@
 //!
 //! - `shadow`: what upper layers hide of lower ones
 //! - `unpack`: files written to a directory; `beneath`: names in it, without following links
+//! - `picker`: some files of several images; `record`: what a layer has of them, and what an image
 
 mod beneath;
+mod picker;
+mod record;
 mod shadow;
 mod unpack;
 
@@ -12,6 +15,8 @@ use std::io::Read as _;
 use release::payload::Files;
 use tar::EntryType;
 
+pub use self::picker::{FilePicker, PickedFiles};
+pub use self::record::PathPattern;
 use self::shadow::Shadow;
 pub use self::unpack::{Unpacked, unpack, unpack_within};
 use crate::archive::ArchiveMember;

@@ -205,7 +205,8 @@ fn people_get_a_page_a_picture_and_dot() {
     assert_eq!(page.header("content-type"), "text/html; charset=utf-8");
     for part in [
         "<h2>Shortest path (conditional)</h2>",
-        "<li>1.0.2 unless these apply: ToyRisk: <code>slipway upgrade --to 1.0.2 --allow-not-recommended</code></li>",
+        "<li>1.0.2 unless these apply: ToyRisk: <code>slipway upgrade --to 1.0.2 --allow-not-recommended</code>; what changes: ",
+        " 1.0.2 --packages</code></li>",
         "Toys &lt;may&gt; break. <a href=\"https://example.com/risk\">",
         "<svg ",
     ] {

@@ -2,6 +2,7 @@
 
 use clap::Args;
 
+use crate::access::AccessArgs;
 use crate::kubeconfig::ClusterArgs;
 use crate::stopping::{NodeVerb, PoolVerb, ReasonArgs};
 
@@ -37,9 +38,17 @@ pub struct NodeArgs {
     /// Ask the API server which pods it would let a drain evict now; no pod is evicted
     #[arg(long)]
     pub try_drain: bool,
-    /// Print what the node would do to reach this MachineConfig from the one that it runs
+    /// Print what the node would do to reach this MachineConfig from the one that it runs; of
+    /// pool/NAME the one that the pool wants
     #[arg(long, value_name = "CONFIG", conflicts_with = "try_drain")]
     pub plan_to: Option<String>,
+    /// With --plan-to: what changes in the OS image, its kernel and packages, and what is fetched;
+    /// all layers of both images are read here
+    #[arg(long, requires = "plan_to")]
+    pub packages: bool,
+    /// Registries.
+    #[command(flatten)]
+    pub access: AccessArgs,
     /// The cluster.
     #[command(flatten)]
     pub cluster: ClusterArgs,

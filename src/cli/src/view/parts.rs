@@ -98,7 +98,7 @@ fn short(digest: &str) -> &str {
 }
 
 /// A megabyte has a million bytes.
-fn megabytes(bytes: u64) -> String {
+pub(super) fn megabytes(bytes: u64) -> String {
     let tenths = bytes.saturating_add(50_000) / 100_000;
     format!("{}.{}", tenths / 10, tenths % 10)
 }

@@ -13,14 +13,14 @@ use crate::location::ImageLocation;
 use crate::tree::{EntryContent, Tree};
 
 /// An image of layers, in a directory of its own.
-struct Made {
+pub(super) struct Made {
     _directory: TempDir,
-    stores: Stores,
-    image: Image,
+    pub(super) stores: Stores,
+    pub(super) image: Image,
 }
 
 /// Makes an image; a path that ends in a slash is a directory, a text that begins with `->` a link.
-async fn made(layers: &[&[(&str, &str)]]) -> Made {
+pub(super) async fn made(layers: &[&[(&str, &str)]]) -> Made {
     let mut trees = Vec::new();
     for files in layers {
         let mut tree = Tree::new();
@@ -38,7 +38,7 @@ async fn made(layers: &[&[(&str, &str)]]) -> Made {
     with_layers(trees).await
 }
 
-async fn with_layers(layers: Vec<crate::tree::NewLayer>) -> Made {
+pub(super) async fn with_layers(layers: Vec<crate::tree::NewLayer>) -> Made {
     let platform = Platform::of_this_machine();
     let mut draft = Draft::new(platform.clone(), Timestamp::UNIX_EPOCH);
     for layer in layers {
@@ -62,7 +62,7 @@ async fn with_layers(layers: Vec<crate::tree::NewLayer>) -> Made {
 }
 
 /// A layer of raw entries.
-fn raw(write: impl FnOnce(&mut Builder<Vec<u8>>)) -> crate::tree::NewLayer {
+pub(super) fn raw(write: impl FnOnce(&mut Builder<Vec<u8>>)) -> crate::tree::NewLayer {
     let mut archive = Builder::new(Vec::new());
     write(&mut archive);
     let bytes = archive.into_inner().unwrap();
@@ -74,7 +74,7 @@ fn raw(write: impl FnOnce(&mut Builder<Vec<u8>>)) -> crate::tree::NewLayer {
     }
 }
 
-fn entry(archive: &mut Builder<Vec<u8>>, path: &str, kind: EntryType, link: &str) {
+pub(super) fn entry(archive: &mut Builder<Vec<u8>>, path: &str, kind: EntryType, link: &str) {
     let mut header = Header::new_gnu();
     // Not `set_path`, which refuses what a hostile archive would have.
     header.as_gnu_mut().unwrap().name[..path.len()].copy_from_slice(path.as_bytes());

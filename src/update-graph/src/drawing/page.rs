@@ -107,6 +107,7 @@ impl ChannelPage<'_> {
             "conditional"
         };
         let mut text = format!("<h2>Shortest path ({kind})</h2>\n<ol>\n");
+        let mut before = from;
         for hop in hops {
             let names = hop.risks.iter().map(|risk| escaped(&risk.name));
             let names: Vec<String> = names.collect();
@@ -121,9 +122,11 @@ impl ChannelPage<'_> {
                 format!(" unless these apply: {}", names.join(", "))
             };
             text.extend([format!(
-                "<li>{to}{risks}: <code>slipway upgrade --to {to}{option}</code></li>\n",
+                "<li>{to}{risks}: <code>slipway upgrade --to {to}{option}</code>; what changes: {changes}</li>\n",
+                changes = changes(before, &hop.to),
                 to = hop.to
             )]);
+            before = &hop.to;
         }
         text.push_str("</ol>\n");
         text
@@ -183,14 +186,22 @@ impl ChannelPage<'_> {
             .map(|release| release.version)
             .collect();
         let mut text = format!(
-            "<h2>Updates from {from}</h2>\n<table>\n<tr><th>Release</th><th>Update</th></tr>\n"
+            "<h2>Updates from {from}</h2>\n<table>\n<tr><th>Release</th><th>Update</th><th>What changes</th></tr>\n"
         );
         for (to, what) in rows.iter().rev().filter(|(to, _)| drawn.contains(**to)) {
-            text.extend([format!("<tr><td>{to}</td><td>{what}</td></tr>\n")]);
+            let changes = changes(from, to);
+            text.extend([format!(
+                "<tr><td>{to}</td><td>{what}</td><td>{changes}</td></tr>\n"
+            )]);
         }
         text.push_str("</table>\n");
         text
     }
+}
+
+/// The command that compares two releases, with the packages of their OS.
+fn changes(from: &Version, to: &Version) -> String {
+    format!("<code>slipway release info {from} {to} --packages</code>")
 }
 
 fn risk_link(risk: &UpdateRisk) -> String {
@@ -254,7 +265,11 @@ mod tests {
         let text = page("4.1.0");
         for part in [
             "<h2>Shortest path (conditional)</h2>",
-            "<code>slipway upgrade --to 4.1.1</code>",
+            "<code>slipway upgrade --to 4.1.1</code>; what changes: \
+             <code>slipway release info 4.1.0 4.1.1 --packages</code>",
+            "<tr><td>4.1.1</td><td>recommended</td>\
+             <td><code>slipway release info 4.1.0 4.1.1 --packages</code></td></tr>",
+            "slipway release info 4.1.1 4.2.0 --packages",
             "unless these apply: ToyRisk: <code>slipway upgrade --to 4.2.0 --allow-not-recommended</code>",
             "<tr id=\"ToyRisk\"><td>ToyRisk</td><td>Toys &lt;may&gt; break. <a href=\"https://example.com/risk\">",
             "<svg ",
