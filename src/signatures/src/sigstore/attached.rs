@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+
 /// Media type of the blob that was signed.
 pub const PAYLOAD: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
 
@@ -27,6 +30,12 @@ pub struct AttachedSignature {
     pub chain: Option<String>,
     /// JSON.
     pub bundle: Option<String>,
+}
+
+/// Base64, in which line breaks do not count: programs that sign write some.
+pub(super) fn decode(text: &str) -> Result<Vec<u8>, base64::DecodeError> {
+    let text: String = text.chars().filter(|c| !matches!(c, '\n' | '\r')).collect();
+    BASE64_STANDARD.decode(text)
 }
 
 impl AttachedSignature {

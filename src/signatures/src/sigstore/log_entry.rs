@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
 use jiff::Timestamp;
 use release::ImageDigest;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::attached;
 use super::key::VerifyingKey;
 
 /// Why a promise does not count.
@@ -123,7 +122,7 @@ pub(super) fn integrated(
     let bundle = bundle.ok_or(LogFault::Absent)?;
     let Bundle { signed, payload } = serde_json::from_str(bundle).map_err(LogFault::Form)?;
     let decode = |member, text: &str| {
-        let bytes = BASE64_STANDARD.decode(text);
+        let bytes = attached::decode(text);
         bytes.map_err(|_| LogFault::Base64(member))
     };
     let signed = decode("SignedEntryTimestamp", &signed)?;

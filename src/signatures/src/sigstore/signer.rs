@@ -12,7 +12,7 @@ use x509_cert::der::Encode as _;
 use x509_cert::der::asn1::{AnyRef, BitStringRef, ObjectIdentifier};
 use x509_cert::spki::{AlgorithmIdentifierRef, SubjectPublicKeyInfoRef};
 
-use super::attached::AttachedSignature;
+use super::attached::{AttachedSignature, decode};
 use super::key::VerifyingKey;
 
 /// Kinds of PEM that hold such a key: by cosign since 2.0, and before.
@@ -143,7 +143,7 @@ impl SigstoreSigner {
 
     /// Whether this key has made a signature.
     pub fn has_made(&self, attached: &AttachedSignature) -> bool {
-        let signature = BASE64_STANDARD.decode(&attached.signature);
+        let signature = decode(&attached.signature);
         let key = VerifyingKey::of_der(&self.public);
         match (key, signature) {
             (Ok(key), Ok(signature)) => key.has_signed(&attached.payload, &signature),

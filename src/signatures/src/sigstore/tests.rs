@@ -1,6 +1,7 @@
 //! Images that are signed by keys and certificates made here, and what does not count.
 
 mod certified;
+mod recorded;
 
 use api::config::ClusterImagePolicy;
 use api::config::image_policy::{

@@ -1,12 +1,10 @@
 //! Whether signatures suffice for an image.
 
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
 use jiff::Timestamp;
 use release::ImageDigest;
 use release::claim::{self, Claim};
 
-use super::attached::AttachedSignature;
+use super::attached::{AttachedSignature, decode};
 use super::certificate::CertificateFault;
 use super::identity::IdentityFault;
 use super::key::VerifyingKey;
@@ -66,7 +64,7 @@ fn one(
     if attached.signature.is_empty() {
         return Err(SigstoreFault::Absent);
     }
-    let signature = BASE64_STANDARD.decode(&attached.signature);
+    let signature = decode(&attached.signature);
     let signature = signature.map_err(|_| SigstoreFault::Base64)?;
     let payload = attached.payload.as_slice();
     let bundle = attached.bundle.as_deref();
