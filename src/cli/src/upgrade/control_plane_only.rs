@@ -14,9 +14,9 @@ use api::machineconfiguration::{MachineConfigPool, annotation};
 use cluster::access::Access;
 use cluster::list::{Select, list};
 use cluster::objects::Objects;
+use cluster::review;
 use cluster::wire;
 use jiff::Timestamp;
-use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use k8s_openapi::api::core::v1::Node;
 use pool::node::NodeView;
 use release::Version;
@@ -278,12 +278,8 @@ impl ControlPlaneOnlyRun<'_> {
 
     /// The user, as the API server names him; empty where it does not. It is for people alone.
     async fn who(&self) -> String {
-        let review = json!({
-            "apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"
-        });
-        let reviews = Objects::<SelfSubjectReview>::of_cluster(self.access()).read_as::<Value>();
-        match reviews.create(&review).await {
-            Ok(found) => text(&found, "/status/userInfo/username").to_owned(),
+        match review::own_user(self.access()).await {
+            Ok(user) => user.unwrap_or_default(),
             Err(error) => {
                 let error = anyhow::Error::from(error);
                 warn(&format!(
